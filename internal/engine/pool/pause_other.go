@@ -1,0 +1,5 @@
+//go:build !amd64
+
+package pool
+
+func pause(int) {}

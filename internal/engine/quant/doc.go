@@ -1,0 +1,17 @@
+// Package quant is the plain-Go truth about number formats: how the blocks of
+// GGUF tensors are decoded, how activations are rounded before they meet them,
+// and in which order a dot product accumulates. It is written to be read, not
+// to be fast; every kernel must give the same bits (kernel's tests compare).
+//
+// The order of accumulation is part of a format. Each multiply, add and
+// subtract rounds to float32 on its own (never fused), and blocks come in
+// order:
+//
+//	F32, F16, BF16  64 partial sums, k modulo 64, then folded (DotF32)
+//	Q8_0            per 32:  acc = acc + isum*(dw*dx)                 isum: exact int32
+//	Q4_K, Q5_K      per 256: acc = acc + (isum*(dw*dx) - imin*(mw*dx))  isum = sum of scale*dot, imin = sum of min*sum(x)
+//	Q6_K, IQ3_S     per 256: acc = acc + isum*(dw*dx)                 isum = sum of scale*dot
+//
+// Activations are rounded as ggml rounds them: to F16 or BF16 for weights of
+// that format, to 8-bit blocks of 32 (Q8_0) or 256 (Q8_K) for quantised ones.
+package quant
