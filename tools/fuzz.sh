@@ -8,6 +8,6 @@ failed=0
 while IFS=: read -r file target; do
 	dir=$(dirname "$file")
 	echo "== $dir $target ($time)"
-	go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" "./$dir" || failed=1
+	go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" -fuzzminimizetime 100x "./$dir" || failed=1
 done < <(grep -rHoE --include='*_test.go' '^func (Fuzz[A-Za-z0-9_]+)' internal | sed -E 's/func //' | sort)
 exit $failed

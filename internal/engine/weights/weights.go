@@ -30,22 +30,30 @@ type tensor struct {
 // align keeps every tensor on its own cache lines.
 const align = 64
 
-// Load copies all tensors of f into memory; f may be closed afterwards. It fails
-// when a tensor has a format that can't be computed with, and names them all.
-// progress, if not nil, is told how many bytes are done.
-func Load(ctx context.Context, f *gguf.File, progress func(done, total int64)) (*Set, error) {
-	var total int
+// Check says which tensors of f are in formats that can't be computed with.
+func Check(f *gguf.File) error {
 	var bad []string
 	for _, t := range f.Tensors() {
 		if !quant.Supported(t.Type) {
 			bad = append(bad, fmt.Sprintf("%s (%s)", t.Name, t.Type))
-			continue
 		}
-		total += (len(t.Data()) + align - 1) / align * align
 	}
-	if len(bad) > 0 {
-		return nil, fmt.Errorf("%s: %d of %d tensors are in formats that this engine can't run yet: %s; it runs F32, F16, BF16, Q8_0, Q4_K, Q5_K, Q6_K and IQ3_S",
-			f.Name(), len(bad), len(f.Tensors()), shorten(bad, 4))
+	if len(bad) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: %d of %d tensors are in formats that this engine can't run yet: %s; it runs F32, F16, BF16, Q8_0, Q4_K, Q5_K, Q6_K and IQ3_S",
+		f.Name(), len(bad), len(f.Tensors()), shorten(bad, 4))
+}
+
+// Load copies all tensors of f into memory; f may be closed afterwards.
+// progress, if not nil, is told how many bytes are done.
+func Load(ctx context.Context, f *gguf.File, progress func(done, total int64)) (*Set, error) {
+	if err := Check(f); err != nil {
+		return nil, err
+	}
+	var total int
+	for _, t := range f.Tensors() {
+		total += (len(t.Data()) + align - 1) / align * align
 	}
 	a, err := newArena(total)
 	if err != nil {

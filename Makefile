@@ -1,0 +1,57 @@
+# The commands of this repository. `make help` lists them.
+
+GO     ?= go
+BIN    := .bin
+COMMIT := $(shell git rev-parse HEAD 2>/dev/null)
+DIRTY  := $(shell git diff --quiet HEAD 2>/dev/null || echo -dirty)
+export CGO_ENABLED = 0
+
+.PHONY: help build test race lint fuzz check-wide bench fmt clean
+
+help: ## list the commands
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+build: ## build the static binary ./assay
+	$(GO) build -trimpath -ldflags "-s -w -X assay/internal/cli.commit=$(COMMIT)$(DIRTY)" -o assay ./cmd/assay
+
+test: lint ## all checks of a change: lint, tests, race detector (what .ci/run calls)
+	$(GO) test ./...
+	$(GO) -C tools test ./...
+	$(MAKE) race
+
+# The race detector needs cgo; the assembly it can't see is switched off. The
+# engine's golden tests would take an hour under it, so those packages run only
+# the tests that share memory between goroutines.
+race: ## the race detector over everything that shares memory
+	ASSAY_SIMD=none CGO_ENABLED=1 $(GO) test -race -short ./...
+
+lint: $(BIN)/staticcheck $(BIN)/gofumpt ## gofumpt, vet, staticcheck and our own rules
+	@unformatted=$$($(BIN)/gofumpt -l .); if [ -n "$$unformatted" ]; then echo "not gofumpt-clean (make fmt):"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) -C tools vet ./...
+	$(BIN)/staticcheck ./...
+	$(GO) -C tools run ./lint ..
+
+fmt: $(BIN)/gofumpt ## format the Go source
+	$(BIN)/gofumpt -w .
+
+$(BIN)/staticcheck: tools/go.mod
+	$(GO) -C tools build -o ../$@ honnef.co/go/tools/cmd/staticcheck
+
+$(BIN)/gofumpt: tools/go.mod
+	$(GO) -C tools build -o ../$@ mvdan.cc/gofumpt
+
+FUZZTIME ?= 60s
+fuzz: ## every fuzz target for FUZZTIME each
+	@tools/fuzz.sh $(FUZZTIME)
+
+check-wide: fuzz ## slow checks: fuzzing, official clients and servers of others
+	tools/peers/openai_client.sh
+	tools/peers/llama_cpp_python.sh
+	tools/peers/llama_server.sh
+
+bench: ## the engine's benchmarks; run them on an idle machine
+	$(GO) test -run '^$$' -bench . ./internal/engine/kernel ./internal/engine/model ./internal/engine/pool ./internal/tokenizer
+
+clean: ## remove what was built
+	rm -rf $(BIN) assay

@@ -1,0 +1,53 @@
+// Package cli is the command line: one file a command, each with its options,
+// its flags, a run function and the EXIT STATUS in its help. Everything that a
+// command touches outside comes in through Env, so that whole commands run
+// inside a test.
+package cli
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// Env is the world of one call of the program.
+type Env struct {
+	Args   []string // without the program's name
+	Stdin  io.Reader
+	Stdout io.Writer
+	Stderr io.Writer
+	Getenv func(string) string
+	// Environ is the whole environment, which started targets inherit but for
+	// what is scrubbed.
+	Environ func() []string
+	// StderrIsTerminal says whether progress may be drawn on Stderr.
+	StderrIsTerminal bool
+	// Executable is the path of this program, which run starts as a target.
+	Executable func() (string, error)
+	// Context ends when the user interrupts (Ctrl-C, SIGTERM).
+	Context func() (context.Context, context.CancelFunc)
+}
+
+// System is the Env of the running process.
+func System() *Env {
+	return &Env{
+		Args:             os.Args[1:],
+		Stdin:            os.Stdin,
+		Stdout:           os.Stdout,
+		Stderr:           os.Stderr,
+		Getenv:           os.Getenv,
+		Environ:          os.Environ,
+		StderrIsTerminal: isTerminal(os.Stderr),
+		Executable:       os.Executable,
+		Context: func() (context.Context, context.CancelFunc) {
+			return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		},
+	}
+}
+
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
+}

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"assay/internal/engine"
+	"assay/internal/gguf"
+	"assay/models/seedling"
+)
+
+// openModel opens the model that -m names: a GGUF file, the first shard of a
+// split one, or builtin:seedling, which is in this binary.
+func openModel(name string) (*gguf.File, error) {
+	if name == seedling.Name {
+		return gguf.Parse(seedling.Name, seedling.GGUF)
+	}
+	if name == "" {
+		return nil, usagef("--model: no model named (want a GGUF file, or %s)", seedling.Name)
+	}
+	return gguf.Open(name)
+}
+
+// engineFlags are the flags of every command that runs the engine.
+type engineFlags struct {
+	model     string
+	context   int
+	threads   int
+	gpuLayers int
+}
+
+func (o *engineFlags) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVarP(&o.model, "model", "m", seedling.Name, "GGUF `file`, or "+seedling.Name)
+	f.IntVarP(&o.context, "context", "c", 0, "positions of a context, prompt and answer together (0: the model's own, at most 8192)")
+	f.IntVarP(&o.threads, "threads", "t", 0, "compute threads (0: one a core)")
+	f.IntVar(&o.gpuLayers, "gpu-layers", 0, "accepted for llama-server's sake: there is no GPU support yet")
+}
+
+func (o *engineFlags) check() error {
+	switch {
+	case o.context < 0:
+		return usagef("--context: %d is not a number of positions (want 0 for the model's own, or more)", o.context)
+	case o.threads < 0:
+		return usagef("--threads: %d is not a number of threads (want 0 for one a core, or more)", o.threads)
+	}
+	return nil
+}
+
+// load loads a model that has been opened, with progress on a terminal where it
+// takes more than a moment.
+func (o *engineFlags) load(ctx context.Context, env *Env, f *gguf.File, slots int) (*engine.Engine, error) {
+	if o.gpuLayers > 0 {
+		fmt.Fprintf(env.Stderr, "assay: --gpu-layers %d: there is no GPU support yet, all layers run on the CPU\n", o.gpuLayers)
+	}
+	bar := newProgress(env)
+	defer bar.clear()
+	return engine.Load(ctx, f, engine.Options{Threads: o.threads, Context: o.context, Slots: slots}, bar.update)
+}
+
+// progress redraws one line of a terminal, at most ten times a second.
+type progress struct {
+	to    io.Writer // nil: draw nothing
+	last  time.Time
+	drawn bool
+}
+
+func newProgress(env *Env) *progress {
+	p := &progress{last: time.Now()}
+	if env.StderrIsTerminal {
+		p.to = env.Stderr
+	}
+	return p
+}
+
+func (p *progress) update(done, total int64) {
+	if p.to == nil || total <= 0 || time.Since(p.last) < 100*time.Millisecond {
+		return
+	}
+	p.last, p.drawn = time.Now(), true
+	fmt.Fprintf(p.to, "\rloading the model: %3d %%", done*100/total)
+}
+
+func (p *progress) clear() {
+	if p.drawn {
+		fmt.Fprint(p.to, "\r\x1b[K")
+	}
+}

@@ -1,0 +1,78 @@
+// Package engine runs a GGUF model on the CPU: it is what serve, generate and
+// chat call. The parts below it are quant (formats and the canonical order of
+// accumulation), kernel, pool, weights, kv, model (the forward pass) and sample.
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"assay/internal/engine/sample"
+)
+
+// Options are what an Engine is loaded with.
+type Options struct {
+	Threads int // compute threads, the caller's included; 0 means one a core
+	Context int // positions of one slot, prompt and output together; 0 means the model's own, at most 8192
+	Slots   int // requests that may be in work at once, each with its own context; 0 means 1
+}
+
+// Request is one prompt and how to go on from it.
+type Request struct {
+	Prompt    []int32       // token ids, at least one
+	MaxTokens int           // tokens to generate at most; negative: until the context is full
+	Sampling  sample.Params // temperature, seed, penalties ...
+	IgnoreEOS bool          // never draw an end-of-generation token
+	Logprobs  int           // negative: none; n >= 0: the drawn token's and the n best
+}
+
+// Token is one generated token, given to emit as soon as it is drawn.
+type Token struct {
+	ID      int32
+	End     bool                 // an end-of-generation token: the last one, without text
+	Logprob float32              // natural log, of the model's own distribution; only when asked for
+	Top     []sample.Probability // best first; only when asked for
+	Timings Timings              // of the request so far, this token included
+}
+
+// Timings are of one request. The first token's time belongs to PromptTime,
+// which begins when a slot takes the request, so DecodeTime covers
+// Predicted-1 intervals.
+type Timings struct {
+	QueueTime  time.Duration
+	Prompt     int // tokens of the prompt that were computed
+	Cached     int // tokens of the prompt that were reused
+	PromptTime time.Duration
+	Predicted  int // tokens drawn, the end token included
+	DecodeTime time.Duration
+}
+
+// Finish says why generation ended.
+type Finish string
+
+// The reasons of OpenAI's finish_reason.
+const (
+	FinishStop   Finish = "stop"   // an end token, or emit returned ErrStop
+	FinishLength Finish = "length" // MaxTokens were drawn, or the context is full
+)
+
+// Result is what a finished request cost.
+type Result struct {
+	Finish  Finish
+	Timings Timings
+}
+
+// ErrStop is what emit returns to end generation without an error, at a stop
+// string for example.
+var ErrStop = errors.New("engine: stop")
+
+// ErrClosed is returned for requests to an Engine that has been closed.
+var ErrClosed = errors.New("engine: closed")
+
+// ContextError says that a prompt leaves no room for a single token.
+type ContextError struct{ Prompt, Context int }
+
+func (e *ContextError) Error() string {
+	return fmt.Sprintf("the prompt has %d tokens, but the context holds %d and must hold at least one more; shorten it or start with a larger -c", e.Prompt, e.Context)
+}

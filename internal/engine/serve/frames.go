@@ -1,0 +1,133 @@
+package serve
+
+import (
+	"crypto/rand"
+	"time"
+
+	"assay/internal/engine"
+)
+
+// answer is a frame of a stream, or the whole of an answer that is not one.
+type answer struct {
+	Choices     []choice `json:"choices"`
+	Created     int64    `json:"created"`
+	ID          string   `json:"id"`
+	Model       string   `json:"model"`
+	Fingerprint string   `json:"system_fingerprint"`
+	Object      string   `json:"object"`
+	Usage       *usage   `json:"usage,omitempty"`
+	Timings     *timings `json:"timings,omitempty"`
+}
+
+// choice is one of the shapes below.
+type choice any
+
+type chatDelta struct {
+	FinishReason *engine.Finish `json:"finish_reason"`
+	Index        int            `json:"index"`
+	Delta        any            `json:"delta"` // roleDelta, contentDelta or struct{}{}
+	Logprobs     *chatLogprobs  `json:"logprobs,omitempty"`
+	TokenIDs     []int32        `json:"token_ids,omitempty"`
+}
+
+// roleDelta opens a chat stream. Its content is null: it carries no token.
+type roleDelta struct {
+	Role    string  `json:"role"`
+	Content *string `json:"content"`
+}
+
+type contentDelta struct {
+	Content string `json:"content"`
+}
+
+type chatMessage struct {
+	FinishReason engine.Finish `json:"finish_reason"`
+	Index        int           `json:"index"`
+	Message      struct {
+		Role    string `json:"role"`
+		Content string `json:"content"`
+	} `json:"message"`
+	Logprobs *chatLogprobs `json:"logprobs,omitempty"`
+	TokenIDs []int32       `json:"token_ids,omitempty"`
+}
+
+// textChoice is a choice of /v1/completions, streamed or not.
+type textChoice struct {
+	Text         string         `json:"text"`
+	Index        int            `json:"index"`
+	Logprobs     *textLogprobs  `json:"logprobs"`
+	FinishReason *engine.Finish `json:"finish_reason"`
+	TokenIDs     []int32        `json:"token_ids,omitempty"`
+}
+
+type usage struct {
+	CompletionTokens int `json:"completion_tokens"`
+	PromptTokens     int `json:"prompt_tokens"`
+	TotalTokens      int `json:"total_tokens"`
+	Details          struct {
+		CachedTokens int `json:"cached_tokens"`
+	} `json:"prompt_tokens_details"`
+}
+
+func newUsage(t engine.Timings) *usage {
+	prompt := t.Prompt + t.Cached
+	u := &usage{CompletionTokens: t.Predicted, PromptTokens: prompt, TotalTokens: prompt + t.Predicted}
+	u.Details.CachedTokens = t.Cached
+	return u
+}
+
+// timings are llama-server's, in milliseconds. Rates are over n-1 tokens, since
+// the first token's time belongs to the prompt; where there is nothing to
+// divide they are 0, as there: clients of that server read numbers.
+type timings struct {
+	CacheN              int     `json:"cache_n"`
+	PromptN             int     `json:"prompt_n"`
+	PromptMS            float64 `json:"prompt_ms"`
+	PromptPerTokenMS    float64 `json:"prompt_per_token_ms"`
+	PromptPerSecond     float64 `json:"prompt_per_second"`
+	PredictedN          int     `json:"predicted_n"`
+	PredictedMS         float64 `json:"predicted_ms"`
+	PredictedPerTokenMS float64 `json:"predicted_per_token_ms"`
+	PredictedPerSecond  float64 `json:"predicted_per_second"`
+}
+
+func newTimings(t engine.Timings) *timings {
+	steps := max(t.Predicted-1, 0)
+	return &timings{
+		CacheN: t.Cached, PromptN: t.Prompt,
+		PromptMS:         milliseconds(t.PromptTime),
+		PromptPerTokenMS: ratio(milliseconds(t.PromptTime), float64(t.Prompt)),
+		PromptPerSecond:  ratio(float64(t.Prompt), t.PromptTime.Seconds()),
+
+		PredictedN:          t.Predicted,
+		PredictedMS:         milliseconds(t.DecodeTime),
+		PredictedPerTokenMS: ratio(milliseconds(t.DecodeTime), float64(steps)),
+		PredictedPerSecond:  ratio(float64(steps), t.DecodeTime.Seconds()),
+	}
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func ratio(a, b float64) float64 {
+	if b <= 0 {
+		return 0
+	}
+	return a / b
+}
+
+// newAnswer is the part that all frames of one request share.
+func (s *Server) newAnswer(prefix, object string) answer {
+	return answer{
+		Created: time.Now().Unix(), ID: prefix + rand.Text(), Model: s.modelID(),
+		Fingerprint: s.config.Build, Object: object,
+	}
+}
+
+// with returns a copy that has its own choices.
+func (a answer) with(choices ...choice) answer {
+	a.Choices = choices
+	if choices == nil {
+		a.Choices = []choice{} // [], not null
+	}
+	return a
+}

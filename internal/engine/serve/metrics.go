@@ -1,0 +1,111 @@
+package serve
+
+import (
+	"net/http"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"assay/internal/engine"
+)
+
+// metrics are llama-server's, under our name, in a registry of their own.
+type metrics struct {
+	handler http.Handler
+
+	promptTokens, cachedTokens, promptSeconds prometheus.Counter
+	predictedTokens, predictedSeconds         prometheus.Counter
+	requests                                  *prometheus.CounterVec
+
+	mu      sync.Mutex
+	slots   int // requests that can be in work; the others wait
+	running int // requests in work or waiting
+	longest int // tokens of the longest sequence so far
+	sum     engine.Timings
+	steps   int // intervals between generated tokens, in all
+}
+
+func newMetrics() *metrics {
+	reg := prometheus.NewRegistry()
+	m := &metrics{}
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Namespace: "assay", Name: name, Help: help})
+		reg.MustRegister(c)
+		return c
+	}
+	gauge := func(name, help string, read func() float64) {
+		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "assay", Name: name, Help: help}, func() float64 {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			return read()
+		}))
+	}
+	m.promptTokens = counter("prompt_tokens_total", "Prompt tokens computed, those reused left out.")
+	m.cachedTokens = counter("prompt_tokens_cached_total", "Prompt tokens reused.")
+	m.promptSeconds = counter("prompt_seconds_total", "Time spent on prompts, the first token's included.")
+	m.predictedTokens = counter("tokens_predicted_total", "Tokens generated, end tokens included.")
+	m.predictedSeconds = counter("tokens_predicted_seconds_total", "Time spent generating, from a request's first token to its last.")
+	m.requests = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "assay", Name: "requests_total", Help: "Completion requests ended, by how."}, []string{"finish"})
+	reg.MustRegister(m.requests)
+	gauge("requests_processing", "Requests in work.", func() float64 { return float64(min(m.running, m.slots)) })
+	gauge("requests_deferred", "Requests waiting for a slot.", func() float64 { return float64(max(m.running-m.slots, 0)) })
+	gauge("n_tokens_max", "Tokens of the longest sequence so far, prompt and answer.", func() float64 { return float64(m.longest) })
+	gauge("prompt_tokens_seconds", "Prompt tokens a second since the start.", func() float64 {
+		return ratio(float64(m.sum.Prompt), m.sum.PromptTime.Seconds())
+	})
+	gauge("predicted_tokens_seconds", "Tokens generated a second since the start, over n-1 tokens of each request.", func() float64 {
+		return ratio(float64(m.steps), m.sum.DecodeTime.Seconds())
+	})
+	m.handler = promhttp.HandlerFor(reg, promhttp.HandlerOpts{})
+	return m
+}
+
+// setSlots says how many requests can be in work at once.
+func (m *metrics) setSlots(n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.slots = n
+}
+
+// processing is the number of requests in work.
+func (m *metrics) processing() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return min(m.running, m.slots)
+}
+
+// inFlight is the number of requests in work or waiting.
+func (m *metrics) inFlight() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.running
+}
+
+// begin counts a request in; done counts it out with what it cost.
+func (m *metrics) begin() (done func(ending, engine.Timings)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.running++
+	return func(end ending, t engine.Timings) {
+		m.promptTokens.Add(float64(t.Prompt))
+		m.cachedTokens.Add(float64(t.Cached))
+		m.promptSeconds.Add(t.PromptTime.Seconds())
+		m.predictedTokens.Add(float64(t.Predicted))
+		m.predictedSeconds.Add(t.DecodeTime.Seconds())
+		finish := end.finish
+		if end.cancelled {
+			finish = "cancelled"
+		}
+		m.requests.WithLabelValues(finish).Inc()
+
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.running--
+		m.longest = max(m.longest, t.Prompt+t.Cached+t.Predicted)
+		m.sum.Prompt += t.Prompt
+		m.sum.PromptTime += t.PromptTime
+		m.sum.DecodeTime += t.DecodeTime
+		m.steps += max(t.Predicted-1, 0)
+	}
+}

@@ -1,0 +1,313 @@
+package figure
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Code names a check that keeps figures from being shown.
+type Code string
+
+// The codes, in the table's order.
+const (
+	CountMismatch   Code = "count-mismatch"
+	NFirstUnknown   Code = "n-first-unknown"
+	CachedPrompt    Code = "cached-prompt"
+	Clumped         Code = "clumped"
+	Short           Code = "short"
+	StreamError     Code = "stream-error"
+	Truncated       Code = "truncated"
+	EngineRestarted Code = "engine-restarted"
+	ClientLag       Code = "client-lag"
+	EnergyShort     Code = "energy-short"
+	EnergyGap       Code = "energy-gap"
+	EnergyDisagree  Code = "energy-disagree"
+	ClockStep       Code = "clock-step"
+)
+
+// Group is a set of figures that a check withholds together.
+type Group string
+
+// The groups.
+const (
+	TTFTs        Group = "ttft"          // times to first tokens
+	PromptRates  Group = "prompt rate"   // by our clock
+	Decodes      Group = "decode"        // by our clock
+	Gaps         Group = "gaps"          // between frames
+	EngineDecode Group = "engine decode" // the engine's own
+	EnginePrompt Group = "engine prompt" // the engine's own
+	Drafts       Group = "drafts"        // tokens a round
+	Joules       Group = "joules"        // energy of a window
+	JPerToken    Group = "J/token"
+)
+
+var (
+	everyGroup = []Group{TTFTs, PromptRates, Decodes, Gaps, EngineDecode, EnginePrompt, Drafts, Joules, JPerToken}
+	timedGroup = []Group{TTFTs, PromptRates, Decodes, Gaps, EngineDecode, EnginePrompt, Joules, JPerToken}
+)
+
+// Check is one line of the table.
+type Check struct {
+	Code      Code
+	Means     string  // when it fails
+	Withholds []Group // what is then not shown
+	Fails     bool    // the run's status is then failed
+	// reason says why the check fails for a figure, or nothing.
+	reason func(r *run, fig *Named) string
+}
+
+// Reason is a check that failed.
+type Reason struct {
+	Code    Code     `json:"code"`
+	Why     string   `json:"why"`
+	Figures []string `json:"figures"` // those that had a value and lost it
+}
+
+// Table is everything that is ever withheld, and when.
+var Table = []Check{
+	{
+		CountMismatch, "the sources of the token count do not agree",
+		[]Group{Decodes, Drafts, EngineDecode, EnginePrompt, JPerToken},
+		false, countMismatch,
+	},
+	{
+		NFirstUnknown, "the tokens in the first burst are not known, and their bounds lie more than 1 % apart",
+		[]Group{Decodes},
+		false, nFirstUnknown,
+	},
+	{
+		CachedPrompt, "more than 1 % of the prompt, or more than what precedes the nonce, came from a cache",
+		[]Group{TTFTs, PromptRates, EnginePrompt},
+		false, cachedPrompt,
+	},
+	{
+		Clumped, "one read holds more than max(16, 3 x draft window) tokens and 10 % of all; or our window is more than 5 % shorter than the engine's for the same tokens; or there are fewer than 16 intervals",
+		[]Group{TTFTs, PromptRates, Decodes, Gaps},
+		false, clumped,
+	},
+	{
+		Short, "fewer than 90 % of the asked tokens, and fewer than 32 intervals",
+		[]Group{Decodes},
+		false, short,
+	},
+	{
+		StreamError, "the request failed, or the stream holds an error",
+		everyGroup, true, streamError,
+	},
+	{
+		Truncated, "the stream ended with neither a finish_reason nor [DONE]",
+		everyGroup, true, truncated,
+	},
+	{
+		EngineRestarted, "the engine started anew during the run",
+		everyGroup, true, func(r *run, _ *Named) string { return r.in.Checks.EngineRestarted },
+	},
+	{
+		ClientLag, "the client's own lag (p99) is more than 1 % of the figure's time",
+		[]Group{TTFTs, Decodes},
+		false, clientLag,
+	},
+	{
+		EnergyShort, "the window is shorter than 10 s at 1 Hz or 2 s at 10 Hz, and no counter was read at its edges",
+		[]Group{Joules, JPerToken},
+		false, energyShort,
+	},
+	{
+		EnergyGap, "a gap between samples is longer than 20 % of the window",
+		[]Group{Joules, JPerToken},
+		false, energyGap,
+	},
+	{
+		EnergyDisagree, "two sources of energy differ by more than 5 % over 10 s and more",
+		[]Group{Joules, JPerToken},
+		false, energyDisagree,
+	},
+	{
+		ClockStep, "the wall clock was set during the run",
+		timedGroup, false, func(r *run, _ *Named) string { return r.in.Checks.ClockStep },
+	},
+}
+
+// withhold applies the table to figs.
+func (r *run) withhold(figs []Named) (reasons []Reason, failed bool) {
+	for i := range Table {
+		c := &Table[i]
+		var out *Reason
+		for k := range figs {
+			f := &figs[k]
+			if !slices.ContainsFunc(f.Groups, func(g Group) bool { return slices.Contains(c.Withholds, g) }) {
+				continue
+			}
+			why := c.reason(r, f)
+			if why == "" {
+				continue
+			}
+			if out == nil {
+				out = &Reason{Code: c.Code, Why: why, Figures: []string{}}
+			}
+			if f.Figure.withhold(c.Code) {
+				out.Figures = append(out.Figures, f.Name)
+			}
+		}
+		if out != nil {
+			reasons = append(reasons, *out)
+			failed = failed || c.Fails
+		}
+	}
+	return reasons, failed
+}
+
+// withhold keeps the value aside. It says whether there was one, here or kept
+// aside before.
+func (f *Figure) withhold(code Code) bool {
+	if f.Value == nil && f.Withheld == nil {
+		return false
+	}
+	if f.Value != nil {
+		f.Withheld, f.Value = f.Value, nil
+	}
+	f.Codes = append(f.Codes, code)
+	f.Why = "withheld: " + joinCodes(f.Codes)
+	return true
+}
+
+func joinCodes(codes []Code) string {
+	s := make([]string, len(codes))
+	for i, c := range codes {
+		s[i] = string(c)
+	}
+	return strings.Join(s, ", ")
+}
+
+func countMismatch(r *run, _ *Named) string {
+	if r.in.Count.Verdict != mismatch {
+		return ""
+	}
+	return r.in.Count.Why
+}
+
+func nFirstUnknown(r *run, _ *Named) string {
+	s := &r.span
+	switch {
+	case len(r.in.Completion.Tokens) == 0 || s.exactEnough():
+		return ""
+	case s.why != "":
+		return s.why
+	case s.high <= 0:
+		return "no token is known to have come after the first burst"
+	}
+	return fmt.Sprintf("between %.0f and %.0f tokens came after the first burst (%s)", s.low, s.high, s.source)
+}
+
+func cachedPrompt(r *run, _ *Named) string {
+	cached, prompt, before := r.in.CachedTokens, r.in.PromptTokens, r.in.BeforeNonce
+	switch {
+	case cached == nil || *cached == 0:
+		return ""
+	case before != nil && *cached > *before:
+		return fmt.Sprintf("%d tokens came from a cache, but only %d precede the nonce", *cached, *before)
+	case prompt == nil:
+		return fmt.Sprintf("%d tokens came from a cache, of a prompt of unknown length", *cached)
+	case float64(*cached) > 0.01*float64(*prompt):
+		return fmt.Sprintf("%d of %d prompt tokens came from a cache", *cached, *prompt)
+	}
+	return ""
+}
+
+func clumped(r *run, _ *Named) string {
+	if len(r.in.Completion.Tokens) == 0 {
+		return ""
+	}
+	limit := max(16, 3*r.in.DraftWindow)
+	if n := r.in.Count.Completion; r.largest > limit && (n == nil || float64(r.largest) > 0.1*float64(*n)) {
+		return fmt.Sprintf("one read holds %d tokens (the limit is %d)", r.largest, limit)
+	}
+	if ours, theirs := r.windowMS(), r.engineWindowMS(); theirs > 0 && ours < 0.95*theirs {
+		return fmt.Sprintf("our window is %.3f ms, the engine's for the same tokens %.3f ms", ours, theirs)
+	}
+	if n := r.figs.Window.Intervals; n < 16 {
+		return fmt.Sprintf("%d intervals, at least 16 are needed", n)
+	}
+	return ""
+}
+
+func short(r *run, _ *Named) string {
+	if n := r.figs.Window.Intervals; r.figs.Short && n < 32 {
+		return fmt.Sprintf("%d of %d asked tokens, in %d intervals", *r.in.Count.Completion, r.in.Asked, n)
+	}
+	return ""
+}
+
+func streamError(r *run, _ *Named) string {
+	if r.in.StreamErr != "" {
+		return r.in.StreamErr
+	}
+	return strings.Join(r.in.Completion.Errors, "; ")
+}
+
+func truncated(r *run, _ *Named) string {
+	if c := r.in.Completion; c.FinishReason == "" && !c.Done {
+		return "neither a finish_reason nor [DONE] came"
+	}
+	return ""
+}
+
+// clientLag holds the lag against the time that the figure measures.
+func clientLag(r *run, f *Named) string {
+	lag := r.lagMS
+	if lag == nil {
+		return ""
+	}
+	ms := r.windowMS()
+	if slices.Contains(f.Groups, TTFTs) {
+		v := f.Figure.Value
+		if v == nil {
+			v = f.Figure.Withheld
+		}
+		if v == nil {
+			return ""
+		}
+		ms = *v
+	}
+	if *lag <= 0.01*ms {
+		return ""
+	}
+	return fmt.Sprintf("the client's lag is %.3f ms (p99), more than 1 %% of %.3f ms", *lag, ms)
+}
+
+func energyShort(r *run, _ *Named) string {
+	e := r.in.Checks.Energy
+	if e == nil || e.CounterAtEdges {
+		return ""
+	}
+	need := 10.0
+	if e.Hz >= 10 {
+		need = 2
+	}
+	if e.Seconds >= need {
+		return ""
+	}
+	return fmt.Sprintf("%.1f s at %g Hz, at least %g s are needed", e.Seconds, e.Hz, need)
+}
+
+func energyGap(r *run, _ *Named) string {
+	e := r.in.Checks.Energy
+	if e == nil || e.LongestGapS <= 0.2*e.Seconds {
+		return ""
+	}
+	return fmt.Sprintf("%.1f s without a sample, in a window of %.1f s", e.LongestGapS, e.Seconds)
+}
+
+func energyDisagree(r *run, _ *Named) string {
+	e := r.in.Checks.Energy
+	if e == nil || e.Joules == nil || e.OtherJoules == nil || e.Seconds < 10 {
+		return ""
+	}
+	a, b := *e.Joules, *e.OtherJoules
+	if math.Abs(a-b) <= 0.05*max(math.Abs(a), math.Abs(b)) {
+		return ""
+	}
+	return fmt.Sprintf("%.1f J against %.1f J", a, b)
+}

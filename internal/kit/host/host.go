@@ -1,0 +1,129 @@
+// Package host reads what a machine is made of: processor, memory, system. Each
+// fact is a value, or null with a reason. The name of the machine is left out
+// on purpose: rows are published.
+package host
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+)
+
+// Host is what a row says of the machine. A nil field has its reason in Why,
+// under the field's JSON name.
+type Host struct {
+	OS             *string           `json:"os"`             // Go's name of the system: linux
+	Distribution   *string           `json:"distribution"`   // PRETTY_NAME of os-release
+	Kernel         *string           `json:"kernel"`         // release, as uname -r
+	Arch           *string           `json:"arch"`           // Go's name: amd64
+	CPUModel       *string           `json:"cpu_model"`      //
+	Sockets        *int              `json:"sockets"`        // packages
+	Cores          *int              `json:"cores"`          // physical cores of all packages
+	CPUs           *int              `json:"cpus"`           // hardware threads that this process may use
+	Governor       *string           `json:"governor"`       // of frequency scaling; all of them where processors differ
+	MemoryBytes    *int64            `json:"memory_bytes"`   // MemTotal: what the kernel manages, below what is fitted
+	Virtualisation *string           `json:"virtualisation"` // "none", or the hypervisor and container as far as they can be told
+	Why            map[string]string `json:"why,omitempty"`
+}
+
+// Read collects the facts below root, which is "/" but in tests.
+func Read(root string) Host {
+	h := Host{OS: ptr(runtime.GOOS), Arch: ptr(runtime.GOARCH), Why: map[string]string{}}
+	r := reader{root: root, why: h.Why}
+	h.Kernel = r.line("kernel", "proc/sys/kernel/osrelease")
+	h.Distribution = r.distribution()
+	r.cpu(&h)
+	h.Governor = r.governor()
+	h.MemoryBytes = r.memory()
+	h.Virtualisation = r.virtualisation()
+	return h
+}
+
+// reader reads files below a root and keeps the reason where it can't.
+type reader struct {
+	root string
+	why  map[string]string
+}
+
+func (r *reader) null(field, format string, args ...any) {
+	r.why[field] = fmt.Sprintf(format, args...)
+}
+
+// file returns a whole file of the tree. The error names the path as it is on
+// the machine, without the root.
+func (r *reader) file(path string) (string, error) {
+	data, err := os.ReadFile(filepath.Join(r.root, path))
+	if err != nil {
+		if pe, ok := err.(*os.PathError); ok {
+			err = pe.Err
+		}
+		return "", fmt.Errorf("/%s: %w", path, err)
+	}
+	return string(data), nil
+}
+
+// line returns a file of one line.
+func (r *reader) line(field, path string) *string {
+	s, err := r.file(path)
+	if err != nil {
+		r.null(field, "%v", err)
+		return nil
+	}
+	s = strings.TrimSpace(s)
+	if s == "" {
+		r.null(field, "/%s: empty", path)
+		return nil
+	}
+	return &s
+}
+
+func (r *reader) distribution() *string {
+	var firstErr error
+	for _, path := range []string{"etc/os-release", "usr/lib/os-release"} {
+		s, err := r.file(path)
+		if err != nil {
+			if firstErr == nil {
+				firstErr = err
+			}
+			continue
+		}
+		for line := range strings.Lines(s) {
+			if v, ok := strings.CutPrefix(strings.TrimSpace(line), "PRETTY_NAME="); ok {
+				return ptr(strings.Trim(v, `"'`))
+			}
+		}
+		r.null("distribution", "/%s: no PRETTY_NAME", path)
+		return nil
+	}
+	r.null("distribution", "%v", firstErr)
+	return nil
+}
+
+func (r *reader) memory() *int64 {
+	s, err := r.file("proc/meminfo")
+	if err != nil {
+		r.null("memory_bytes", "%v", err)
+		return nil
+	}
+	for line := range strings.Lines(s) {
+		rest, ok := strings.CutPrefix(line, "MemTotal:")
+		if !ok {
+			continue
+		}
+		f := strings.Fields(rest)
+		if len(f) == 2 && f[1] == "kB" {
+			if kib, err := strconv.ParseInt(f[0], 10, 64); err == nil && kib > 0 {
+				return ptr(kib * 1024)
+			}
+		}
+		r.null("memory_bytes", "/proc/meminfo: MemTotal is %q (want a number of kB)", strings.TrimSpace(rest))
+		return nil
+	}
+	r.null("memory_bytes", "/proc/meminfo: no MemTotal")
+	return nil
+}
+
+func ptr[T any](v T) *T { return &v }

@@ -1,0 +1,190 @@
+package target
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+func TestParseURL(t *testing.T) {
+	for _, c := range []struct{ raw, want, err string }{
+		{"http://127.0.0.1:8080", "http://127.0.0.1:8080", ""},
+		{" http://localhost:8080/v1/ ", "http://localhost:8080", ""},
+		{"https://host/prefix/v1", "https://host/prefix", ""},
+		{"http://[::1]:8080/", "http://[::1]:8080", ""},
+		{"127.0.0.1:8080", "", "want http://127.0.0.1:8080"},
+		{"localhost:8080", "", "is not the URL of a server"},
+		{"http://", "", "is not the URL of a server"},
+		{"http://me:secret@host/", "", KeyVariable},
+		{"http://host/?key=1", "", "query"},
+		{"http://ho\x00st secret", "", "does not parse"},
+	} {
+		got, err := ParseURL(c.raw)
+		if got != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("ParseURL(%q) = %q, %v; want %q, %q", c.raw, got, err, c.want, c.err)
+		}
+		if err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("ParseURL(%q) repeats a secret: %v", c.raw, err)
+		}
+	}
+}
+
+// openAIServer answers /v1/models, and what the test adds.
+func openAIServer(t *testing.T, routes map[string]http.HandlerFunc) string {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"object":"list","data":[{"id":"tiny","object":"model","owned_by":"me"}]}`)
+	})
+	for path, h := range routes {
+		mux.HandleFunc(path, h)
+	}
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// A server that refuses a field it does not know gets requests without it, and
+// the reason is kept. One that takes it gets it every time.
+func TestNegotiate(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		strict bool
+		exact  string
+	}{
+		{"refuses", true, "the server refused the fields that ask for an exact length: unknown field ignore_eos"},
+		{"takes", false, "openai is not known to go on past an end token"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			url := openAIServer(t, map[string]http.HandlerFunc{
+				"POST " + ChatPath: func(w http.ResponseWriter, r *http.Request) {
+					body, _ := io.ReadAll(r.Body)
+					if c.strict && strings.Contains(string(body), "ignore_eos") {
+						w.WriteHeader(http.StatusBadRequest)
+						fmt.Fprint(w, `{"error":{"message":"unknown field ignore_eos"}}`)
+						return
+					}
+					fmt.Fprint(w, "data: [DONE]\n\n")
+				},
+			})
+			tg, err := Attach(t.Context(), url, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tg.Adapter.Name() != "openai" || tg.Identity.Model != "tiny" {
+				t.Errorf("adapter %s, model %s", tg.Adapter.Name(), tg.Identity.Model)
+			}
+			body, err := tg.Body(Ask{Prompt: "x", MaxTokens: 8, IgnoreEOS: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Contains(string(body), "ignore_eos"); got == c.strict {
+				t.Errorf("request: %s", body)
+			}
+			if ok, why := tg.ExactLength(); ok || why != c.exact {
+				t.Errorf("exact length: %v, %q", ok, why)
+			}
+		})
+	}
+}
+
+func TestRequestBody(t *testing.T) {
+	tg := &Target{Adapter: llamaServer{}, Identity: Identity{Model: "m"}}
+	got, err := tg.Body(Ask{Prompt: "Ticket 1.\n\nText", MaxTokens: 128, Temperature: ptr(0.0), Seed: ptr(int64(7)), IgnoreEOS: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"cache_prompt":false,"ignore_eos":true,"max_tokens":128,"messages":[{"content":"Ticket 1.\n\nText","role":"user"}],"model":"m","seed":7,"stream":true,"stream_options":{"include_usage":true},"temperature":0}`
+	if string(got) != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestAttachTellsWhatIsWrong(t *testing.T) {
+	status := func(code int, body string) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(code)
+			fmt.Fprint(w, body)
+		}))
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	for _, c := range []struct{ name, url, adapter, want string }{
+		{"nobody", gone.URL, "", "connection refused"},
+		{"key", status(401, `{"error":{"message":"no key"}}`), "", KeyVariable},
+		{"loading", status(503, `{"error":{"message":"Loading model"}}`), "", "is not ready: Loading model"},
+		{"no such page", status(404, "<html>"), "", "not an OpenAI server"},
+		{"unknown adapter", openAIServer(t, nil), "ollamma", `no adapter is called "ollamma"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Attach(t.Context(), c.url, Options{Adapter: c.adapter})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// The key goes into the Authorization header of every request, and into no
+// error.
+func TestKey(t *testing.T) {
+	const key = "sk-very-secret"
+	url := openAIServer(t, map[string]http.HandlerFunc{
+		"POST " + ChatPath: func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusInternalServerError)
+			fmt.Fprintf(w, `{"error":{"message":"key was right: %v"}}`, r.Header.Get("Authorization") == "Bearer "+key)
+		},
+	})
+	_, err := Attach(t.Context(), url, Options{Key: key})
+	if err == nil || !strings.Contains(err.Error(), "key was right: true") || strings.Contains(err.Error(), key) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A server that puts a BOS before every text: it is not part of the text.
+func TestEncoderTakesTheStartTokenOff(t *testing.T) {
+	url := openAIServer(t, map[string]http.HandlerFunc{
+		"POST " + ChatPath: func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") },
+		"POST /tokenize": func(w http.ResponseWriter, r *http.Request) {
+			var in struct{ Prompt *string }
+			if err := json.NewDecoder(r.Body).Decode(&in); err != nil || in.Prompt == nil {
+				w.WriteHeader(http.StatusUnprocessableEntity) // it knows vLLM's form only
+				return
+			}
+			ids := []int{1}
+			for range strings.Fields(*in.Prompt) {
+				ids = append(ids, 7)
+			}
+			_ = json.NewEncoder(w).Encode(map[string]any{"tokens": ids})
+		},
+	})
+	tg, err := Attach(t.Context(), url, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	encode, err := tg.Encoder(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ids, err := encode("three short words"); err != nil || len(ids) != 3 {
+		t.Errorf("%v, %v", ids, err)
+	}
+}
+
+func TestNoTokenizeEndpoint(t *testing.T) {
+	url := openAIServer(t, map[string]http.HandlerFunc{
+		"POST " + ChatPath: func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") },
+	})
+	tg, err := Attach(t.Context(), url, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tg.Encoder(t.Context()); err == nil || !strings.Contains(err.Error(), "POST /tokenize: status 404") {
+		t.Errorf("error %v", err)
+	}
+}

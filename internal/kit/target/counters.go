@@ -1,0 +1,119 @@
+package target
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// CounterNames are the names of an engine's totals in /metrics; empty where it
+// has none.
+type CounterNames struct {
+	Prompt           string // prompt tokens computed
+	Cached           string // prompt tokens reused
+	PromptSeconds    string
+	Predicted        string // tokens generated
+	PredictedSeconds string
+}
+
+// Counters are totals since the server's start; after Since, the difference of
+// two readings. A nil field was not there.
+type Counters struct {
+	Prompt, Cached, Predicted       *float64
+	PromptSeconds, PredictedSeconds *float64
+}
+
+// ReadCounters finds the named totals in Prometheus' text format. Series of one
+// name that differ by labels are added up.
+func ReadCounters(text []byte, names CounterNames) (Counters, error) {
+	if names == (CounterNames{}) {
+		return Counters{}, fmt.Errorf("the adapter knows no counters of this engine")
+	}
+	sums := map[string]float64{}
+	number := 0
+	for line := range strings.Lines(string(text)) {
+		number++
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		name, rest, err := cutSeries(line)
+		if err != nil {
+			return Counters{}, fmt.Errorf("/metrics, line %d: %w", number, err)
+		}
+		value, _, _ := strings.Cut(rest, " ") // a timestamp may follow
+		v, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return Counters{}, fmt.Errorf("/metrics, line %d: %q is not a number", number, value)
+		}
+		sums[name] += v
+	}
+	get := func(name string) *float64 {
+		v, ok := sums[name]
+		if !ok || name == "" || math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil
+		}
+		return &v
+	}
+	c := Counters{
+		Prompt: get(names.Prompt), Cached: get(names.Cached), Predicted: get(names.Predicted),
+		PromptSeconds: get(names.PromptSeconds), PredictedSeconds: get(names.PredictedSeconds),
+	}
+	if c == (Counters{}) {
+		return c, fmt.Errorf("/metrics: none of the engine's counters is there (looked for %s)", names.Predicted)
+	}
+	return c, nil
+}
+
+// cutSeries splits "name{labels} value" at the end of the series. Labels may
+// hold any character, quoted.
+func cutSeries(line string) (name, value string, err error) {
+	i := strings.IndexAny(line, "{ \t")
+	if i <= 0 {
+		return "", "", fmt.Errorf("%q has no value", clip(line))
+	}
+	name = line[:i]
+	if line[i] == '{' {
+		quoted := false
+		for i++; i < len(line) && (quoted || line[i] != '}'); i++ {
+			switch line[i] {
+			case '\\':
+				if quoted {
+					i++
+				}
+			case '"':
+				quoted = !quoted
+			}
+		}
+		if i >= len(line) {
+			return "", "", fmt.Errorf("%q: the labels do not end", clip(line))
+		}
+		i++
+	}
+	return name, strings.TrimSpace(line[i:]), nil
+}
+
+// Since is what was added between two readings. It fails when a total went
+// down: the server was started anew in between.
+func (c Counters) Since(before Counters) (Counters, error) {
+	var restarted error
+	diff := func(after, before *float64, name string) *float64 {
+		if after == nil || before == nil {
+			return nil
+		}
+		d := *after - *before
+		if d < 0 && restarted == nil {
+			restarted = fmt.Errorf("the server's count of %s fell from %v to %v: it was started anew", name, *before, *after)
+		}
+		return &d
+	}
+	d := Counters{
+		Prompt:           diff(c.Prompt, before.Prompt, "prompt tokens"),
+		Cached:           diff(c.Cached, before.Cached, "cached tokens"),
+		Predicted:        diff(c.Predicted, before.Predicted, "generated tokens"),
+		PromptSeconds:    diff(c.PromptSeconds, before.PromptSeconds, "prompt seconds"),
+		PredictedSeconds: diff(c.PredictedSeconds, before.PredictedSeconds, "decode seconds"),
+	}
+	return d, restarted
+}

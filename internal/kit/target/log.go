@@ -1,0 +1,118 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+)
+
+// ErrNoLog is returned for a target whose log is not known.
+var ErrNoLog = errors.New("attached without --log, so its log can't be read")
+
+// errUnknownLog is what an adapter says that reads no log.
+var errUnknownLog = errors.New("the log of this engine is not known")
+
+// Threads is what the engine's log says of its threads at the start.
+func (t *Target) Threads() (Threads, error) {
+	if t.Process == nil {
+		return Threads{}, errors.New("attached: its start was not seen")
+	}
+	log, err := t.LogSince(t.logStart)
+	if err != nil {
+		return Threads{}, err
+	}
+	return t.Adapter.ReadThreads(log)
+}
+
+// maxSegment bounds a request's part of the log.
+const maxSegment = 16 << 20
+
+// LogEnd is the log's length: where the part of what comes next begins.
+func (t *Target) LogEnd() (int64, error) {
+	if t.log == "" {
+		return 0, ErrNoLog
+	}
+	info, err := os.Stat(t.log)
+	if err != nil {
+		return 0, fmt.Errorf("the target's log: %w", err)
+	}
+	return info.Size(), nil
+}
+
+// LogSince returns the log from an offset on.
+func (t *Target) LogSince(offset int64) ([]byte, error) {
+	if t.log == "" {
+		return nil, ErrNoLog
+	}
+	return readFrom(t.log, offset)
+}
+
+func readFrom(path string, offset int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("the target's log: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the target's log: %w", err)
+	case info.Size() < offset:
+		return nil, fmt.Errorf("the target's log: it was cut to %d bytes, %d were read before", info.Size(), offset)
+	case info.Size()-offset > maxSegment:
+		return nil, fmt.Errorf("the target's log: it grew by %d bytes in one request (at most %d are kept)", info.Size()-offset, maxSegment)
+	}
+	data := make([]byte, info.Size()-offset)
+	n, err := f.ReadAt(data, offset)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("the target's log: %w", err)
+	}
+	return data[:n], nil
+}
+
+// logPatience is how long the account of a finished request may take to reach
+// the log.
+const logPatience = time.Second
+
+// RequestLog returns the log from an offset on and the account of the one
+// request in it, waiting a moment for it: a server may end the stream before it
+// logs. The segment is returned with an error too, when there is one.
+func (t *Target) RequestLog(ctx context.Context, offset int64) ([]byte, LogRecord, error) {
+	deadline := time.Now().Add(logPatience)
+	for {
+		segment, err := t.LogSince(offset)
+		if err != nil {
+			return nil, LogRecord{}, err
+		}
+		rec, err := t.Adapter.ReadLog(segment)
+		if err == nil || errors.Is(err, errUnknownLog) || time.Now().After(deadline) {
+			return segment, rec, err
+		}
+		select {
+		case <-ctx.Done():
+			return segment, rec, err
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// tail is the end of a text for an error message: the last lines, whole.
+func tail(data []byte) string {
+	const lines, limit = 15, 2000
+	s := strings.TrimSpace(string(data))
+	if len(s) > limit {
+		s = s[len(s)-limit:]
+		if i := strings.IndexByte(s, '\n'); i >= 0 {
+			s = s[i+1:]
+		}
+	}
+	all := strings.Split(s, "\n")
+	if len(all) > lines {
+		all = all[len(all)-lines:]
+	}
+	return strings.ToValidUTF8(strings.Join(all, "\n"), "")
+}

@@ -1,0 +1,66 @@
+# What the scripts of peers share; sourced, from the repository's root.
+#
+# PEERS   folder that keeps what was built (default: ~/.cache/assay/peers)
+# ASSAY   binary to test (default: built here)
+
+PEERS=${PEERS:-${XDG_CACHE_HOME:-$HOME/.cache}/assay/peers}
+mkdir -p "$PEERS"
+work=$(mktemp -d)
+server_pid=
+cleanup() {
+	if [ -n "$server_pid" ]; then
+		kill "$server_pid" 2>/dev/null || true
+		wait "$server_pid" 2>/dev/null || true
+	fi
+	rm -rf "$work"
+}
+trap cleanup EXIT
+
+if [ -z "${ASSAY:-}" ]; then
+	ASSAY=$work/assay
+	CGO_ENABLED=0 go build -o "$ASSAY" ./cmd/assay
+fi
+model=models/seedling/formats/seedling-15m-q8_0.gguf
+threads=1
+
+# free_port prints a port that nobody listens on.
+free_port() {
+	python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+
+# wait_for URL LOG waits until URL answers, and shows LOG if it never does.
+wait_for() {
+	for _ in $(seq 600); do
+		if python3 -c "import urllib.request, sys; urllib.request.urlopen(sys.argv[1], timeout=2)" "$1" 2>/dev/null; then
+			return 0
+		fi
+		kill -0 "$server_pid" 2>/dev/null || break
+		sleep 0.1
+	done
+	echo "the server never answered at $1; its log:" >&2
+	tail -n 40 "$2" >&2
+	return 1
+}
+
+# measure URL ARGS... runs a small plan. Figures may be withheld on a busy
+# machine (status 3); what is asserted are the counts.
+measure() {
+	local url=$1 status=0
+	shift
+	"$ASSAY" run --url "$url" --ctx 512 --repeats 3 --out "$work/rows" "$@" || status=$?
+	case $status in
+	0 | 3) ;;
+	*) echo "assay run ended with status $status" >&2 && return 1 ;;
+	esac
+}
+
+# agree VERDICT N demands that all of N rows are ok and have the verdict.
+agree() {
+	local ok verdict
+	ok=$(grep -c '"status":"ok"' "$work/rows/rows.jsonl" || true)
+	verdict=$(grep -c "\"verdict\":\"$1\"" "$work/rows/rows.jsonl" || true)
+	if [ "$ok" != "$2" ] || [ "$verdict" != "$2" ]; then
+		echo "want $2 rows of status ok and verdict $1, got $ok and $verdict" >&2
+		return 1
+	fi
+}

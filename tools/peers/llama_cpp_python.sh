@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Measures llama-cpp-python's server with "assay run" and demands that the counts
+# agree: a server with OpenAI's API and nothing more, which ignores ignore_eos.
+#
+# The package is installed from PyPI into a virtual environment in $PEERS, once;
+# it builds llama.cpp (about ten minutes on two cores). Later calls take seconds.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+. tools/peers/lib.sh
+
+package=llama-cpp-python[server]==0.3.36
+venv=$PEERS/llama-cpp-python-0.3.36
+
+if [ ! -e "$venv/ready" ]; then
+	python3 -m venv "$venv"
+	CMAKE_ARGS="-DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAVA_BUILD=OFF -DMTMD_BUILD=OFF" CMAKE_BUILD_PARALLEL_LEVEL=$(nproc) \
+		"$venv/bin/pip" install --quiet "$package"
+	touch "$venv/ready"
+fi
+
+port=$(free_port)
+"$venv/bin/python" -m llama_cpp.server --model "$model" --host 127.0.0.1 --port "$port" --n_ctx 2048 --n_threads "$threads" \
+	>"$work/output" 2>&1 &
+server_pid=$!
+wait_for "http://127.0.0.1:$port/v1/models" "$work/output"
+
+measure "http://127.0.0.1:$port" --tokenizer "$model"
+agree agree-independent 4
+grep -c '"engine":"llama-cpp-python"' "$work/rows/rows.jsonl" | grep -qx 4
+echo "llama-cpp-python: all counts agree"
