@@ -66,6 +66,8 @@ var commands = []func(env *Env) *cobra.Command{
 	newGenerateCommand,
 	newChatCommand,
 	newSummaryCommand,
+	newVerifyCommand,
+	newSchemaCommand,
 	newInspectCommand,
 	newTokenizeCommand,
 	newSelftestCommand,

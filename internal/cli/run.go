@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"assay/internal/kit/evidence"
 	"assay/internal/kit/plan"
 	"assay/internal/kit/prompt"
 	"assay/internal/kit/report"
@@ -37,7 +38,7 @@ Prompts are a fresh nonce and a slice of public-domain books, cut to the exact
 number of tokens. Sizes are 512, 4K (4000) or 4Ki (4096). An API key for --url is
 taken from ` + target.KeyVariable + ` and is never written anywhere.
 
-The folder of --out holds ` + "rows.jsonl" + `, one row a line, ` + runner.EvidenceDir + `/ with what each
+The folder of --out holds ` + "rows.jsonl" + `, one row a line, ` + evidence.Folder + `/ with what each
 run received, and the log of the started target.
 
 EXIT STATUS
@@ -299,7 +300,7 @@ func (o *runOptions) printResult(env *Env, c *runner.Config, sum *runner.Summary
 		enc.SetIndent("", "  ")
 		enc.SetEscapeHTML(false)
 		return enc.Encode(runResult{
-			Rows: sum.Rows, Evidence: filepath.Join(c.Dir, runner.EvidenceDir), TargetLog: sum.Log,
+			Rows: sum.Rows, Evidence: filepath.Join(c.Dir, evidence.Folder), TargetLog: sum.Log,
 			OK: sum.OK, Failed: sum.Failed, Stopped: sum.Stopped, NotRun: sum.Missing, Withheld: sum.Withheld,
 			Summary: rep,
 		})

@@ -14,6 +14,7 @@ import (
 	"assay/internal/gguf"
 	"assay/internal/kit/prompt"
 	"assay/internal/kit/runner"
+	"assay/internal/kit/tokens"
 	"assay/models/seedling"
 )
 
@@ -43,7 +44,7 @@ func (o *runOptions) openFiles(ctx context.Context, env *Env, c *runner.Config) 
 		return &exitError{ExitUsage, fmt.Errorf("%s: %w", flag, err)}
 	}
 	defer f.Close()
-	if c.Tokens, err = runner.FromGGUF(f, modelBase(file)); err != nil {
+	if c.Tokens, err = tokens.FromGGUF(f, modelBase(file)); err != nil {
 		return &exitError{ExitUsage, fmt.Errorf("%s: %w", flag, err)}
 	}
 	return nil
@@ -55,7 +56,7 @@ func (o *runOptions) openModelFile(ctx context.Context, env *Env, c *runner.Conf
 		return &exitError{ExitUsage, fmt.Errorf("--model-file: %w", err)}
 	}
 	defer f.Close()
-	if c.Tokens, err = runner.FromGGUF(f, modelBase(o.modelFile)); err != nil {
+	if c.Tokens, err = tokens.FromGGUF(f, modelBase(o.modelFile)); err != nil {
 		return &exitError{ExitUsage, fmt.Errorf("--model-file: %w", err)}
 	}
 	c.Model.FileSHA256, err = hashModel(ctx, env, f, o.modelFile)

@@ -26,7 +26,13 @@ func TestMain(m *testing.M) {
 //	freeport VAR          sets $VAR to a free port
 //	get URL [STATUS]      prints what URL answers, once it is STATUS (200)
 //	post URL FILE         prints the status and what URL answers to FILE
+//
+// They are skipped with -short, as under the race detector: the programs that
+// they run would take an hour.
 func TestScripts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("whole programs")
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){

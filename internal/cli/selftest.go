@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"net"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -104,7 +103,7 @@ func runSelftest(ctx context.Context, env *Env, o selftestOptions) error {
 	if err != nil {
 		return err
 	}
-	o.Argv, o.Env = []string{exe, "selftest", "server", "--port", "0"}, target.Scrub(os.Environ())
+	o.Argv, o.Env = []string{exe, "selftest", "server", "--port", "0"}, target.Scrub(env.Environ())
 	o.Tell = func(line string) { fmt.Fprintf(env.Stderr, "assay: selftest: %s\n", line) }
 	rep, err := selftest.Run(ctx, o.Options)
 	if err != nil {

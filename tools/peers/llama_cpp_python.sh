@@ -24,7 +24,8 @@ port=$(free_port)
 server_pid=$!
 wait_for "http://127.0.0.1:$port/v1/models" "$work/output"
 
-measure "http://127.0.0.1:$port" --tokenizer "$model"
+# Its streams hold no usage: what it counts is in its log.
+measure "http://127.0.0.1:$port" --tokenizer "$model" --log "$work/output"
 agree agree-independent 4
 grep -c '"engine":"llama-cpp-python"' "$work/rows/rows.jsonl" | grep -qx 4
 echo "llama-cpp-python: all counts agree"

@@ -1,9 +1,12 @@
 package serve
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
+	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,6 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"assay/internal/engine"
+	"assay/internal/gguf"
+	"assay/internal/tokenizer"
 )
 
 const chatPrompt = `"messages":[{"role":"user","content":"Ticket 48213377. Alice was beginning to get very tired of sitting by her sister on the bank, and"}]`
@@ -223,6 +228,73 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// What was held back for a stop string is shown when the answer ends before the
+// string is whole.
+func TestStopThatIsOnlyBegun(t *testing.T) {
+	alone(t)
+	s := newTestServer(t, Config{})
+	const body = `"prompt":"Once upon a time","temperature":0,"max_tokens":12,"ignore_eos":true`
+	all := ask[reply](t, s.url+"/v1/completions", "{"+body+"}").Choices[0].Text
+	begun, _ := json.Marshal(all[len(all)-8:] + "~")
+	frames, _ := stream(t, s.url+"/v1/completions", fmt.Sprintf(`{%s,"stream":true,"stop":%s}`, body, begun))
+	if got := text(frames); got != all || *frames[len(frames)-1].Choices[0].FinishReason != "length" {
+		t.Errorf("%q, want %q; last frame %+v", got, all, frames[len(frames)-1])
+	}
+}
+
+// A failure after the first frame is a frame of its own, without [DONE]; before
+// it, an HTTP error.
+func TestFailedStreams(t *testing.T) {
+	w := httptest.NewRecorder()
+	ev := newEvents(w)
+	if err := ev.add(map[string]int{"a": 1}); err != nil || ev.send() != nil {
+		t.Fatal(err)
+	}
+	if ev.add(math.NaN()) == nil {
+		t.Fatal("a frame that is no JSON was added")
+	}
+	ev.fail(asAPIError(errors.New("out of order")))
+	const want = "data: {\"a\":1}\n\n" + `data: {"error":{"message":"out of order","type":"server_error","param":null,"code":500}}` + "\n\n"
+	if got := w.Body.String(); w.Code != 200 || got != want {
+		t.Errorf("%d %q, want %q", w.Code, got, want)
+	}
+
+	w = httptest.NewRecorder()
+	newEvents(w).fail(asAPIError(engine.ErrClosed))
+	if got := w.Body.String(); w.Code != 503 || !strings.Contains(got, "shutting down") {
+		t.Errorf("%d %q", w.Code, got)
+	}
+}
+
+// A model that wants a start token, and whose template writes it too, gets one.
+func TestStartTokenOnce(t *testing.T) {
+	b := gguf.NewBuilder()
+	for key, value := range map[string]any{
+		"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "qwen2",
+		"tokenizer.ggml.tokens": []string{"a", "b", "<s>"}, "tokenizer.ggml.token_type": []int32{1, 1, 3},
+		"tokenizer.ggml.merges": []string{}, "tokenizer.ggml.bos_token_id": uint32(2), "tokenizer.ggml.add_bos_token": true,
+	} {
+		b.Set(key, value)
+	}
+	var file bytes.Buffer
+	if _, err := b.WriteTo(&file); err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Parse("start.gguf", file.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tok, err := tokenizer.New(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string][]int32{"ab": {2, 0, 1}, "<s>ab": {2, 0, 1}, "": {2}, "<s>": {2}} {
+		if got := EncodePrompt(tok, text); !slices.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
+
 func TestChatLogprobs(t *testing.T) {
 	alone(t)
 	s := newTestServer(t, Config{})
@@ -341,7 +413,7 @@ func TestIncompleteCharactersWait(t *testing.T) {
 func TestConcurrentRequests(t *testing.T) {
 	s := newTestServer(t, Config{})
 	body := func(i int) string {
-		return fmt.Sprintf(`{"prompt":"Once upon a time","seed":%d,"max_tokens":10,"ignore_eos":true}`, i)
+		return fmt.Sprintf(`{"prompt":"Once upon a time","seed":%d,"max_tokens":8,"ignore_eos":true}`, i)
 	}
 	want := make([]string, 4)
 	for i := range want {

@@ -25,6 +25,9 @@ import (
 // Format is the layout that this package writes.
 const Format = "assay-evidence-1"
 
+// Folder is where evidence lies beside the rows: one folder a row.
+const Folder = "evidence"
+
 // Names of the files. A file is there when there was something to keep.
 const (
 	MetaFile       = "meta.json"
@@ -135,15 +138,38 @@ func Write(dir string, r *Record, secrets []string) (map[string]string, error) {
 	return sums, syncDir(filepath.Dir(dir))
 }
 
-func (r *Record) encode(secrets []string) (map[string][]byte, error) {
-	files := map[string][]byte{}
-	for _, p := range r.parts() {
-		if b := p.get(); len(b) > 0 {
-			files[p.name] = mask(b, secrets)
-		}
+// Masked is the record without its secrets: as Write stores it and Read gives it
+// back. Masked twice is masked once.
+func (r *Record) Masked(secrets []string) *Record {
+	m := *r
+	from, to := r.parts(), m.parts()
+	for i := range from {
+		to[i].set(mask(from[i].get(), secrets))
 	}
 	if r.Recording != nil {
-		raw, err := maskRecording(r.Recording, secrets).MarshalBinary()
+		m.Recording = maskRecording(r.Recording, secrets)
+	}
+	m.Meta.Header = redactHeader(r.Meta.Header)
+	for k, values := range m.Meta.Header {
+		for i, v := range values {
+			m.Meta.Header[k][i] = string(mask([]byte(v), secrets))
+		}
+	}
+	m.Meta.URL = string(mask([]byte(redactURL(r.Meta.URL)), secrets))
+	m.Meta.Facts = mask(r.Meta.Facts, secrets)
+	return &m
+}
+
+func (r *Record) encode(secrets []string) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	m := r.Masked(secrets)
+	for _, p := range m.parts() {
+		if b := p.get(); len(b) > 0 {
+			files[p.name] = b
+		}
+	}
+	if m.Recording != nil {
+		raw, err := m.Recording.MarshalBinary()
 		if err != nil {
 			return nil, err
 		}
@@ -159,11 +185,8 @@ func (r *Record) encode(secrets []string) (map[string][]byte, error) {
 			return nil, err
 		}
 	}
-	m := r.Meta
-	m.Format = Format
-	m.Header = redactHeader(m.Header)
-	m.URL = redactURL(m.URL)
-	b, err := json.MarshalIndent(m, "", "  ")
+	m.Meta.Format = Format
+	b, err := json.MarshalIndent(m.Meta, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", MetaFile, err)
 	}

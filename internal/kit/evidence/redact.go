@@ -22,13 +22,14 @@ const redacted = "[redacted]"
 const shortestSecret = 4
 
 // mask puts stars in place of each secret, as it is and as JSON would write it,
-// byte for byte, so that offsets stay. b itself is not changed.
+// with and without the escapes that guard HTML, byte for byte, so that offsets
+// stay. b itself is not changed.
 func mask(b []byte, secrets []string) []byte {
 	for _, s := range secrets {
 		if len(s) < shortestSecret {
 			continue
 		}
-		for _, form := range [][]byte{[]byte(s), inJSON(s)} {
+		for _, form := range [][]byte{[]byte(s), inJSON(s, false), inJSON(s, true)} {
 			b = bytes.ReplaceAll(b, form, bytes.Repeat([]byte{'*'}, len(form)))
 		}
 	}
@@ -36,12 +37,14 @@ func mask(b []byte, secrets []string) []byte {
 }
 
 // inJSON is s as it stands between the quotes of a JSON string.
-func inJSON(s string) []byte {
-	q, err := json.Marshal(s)
-	if err != nil {
+func inJSON(s string, guardHTML bool) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(guardHTML)
+	if err := e.Encode(s); err != nil {
 		return []byte(s) // can't be: every string can be written
 	}
-	return q[1 : len(q)-1]
+	return b.Bytes()[1 : b.Len()-2] // without the quotes and the line end
 }
 
 // maskRecording masks secrets in the body, also those that lie across reads, and

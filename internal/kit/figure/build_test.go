@@ -17,11 +17,21 @@ import (
 // the letters after it.
 
 type read struct {
-	ms     float64
-	frames []string
+	ms    float64
+	bytes string
 }
 
-func at(ms float64, frames ...string) read { return read{ms, frames} }
+// at is a read of whole frames.
+func at(ms float64, frames ...string) read {
+	r := read{ms: ms}
+	for _, f := range frames {
+		r.bytes += "data: " + f + "\n\n"
+	}
+	return r
+}
+
+// wire is a read of bytes as they are.
+func wire(ms float64, bytes string) read { return read{ms, bytes} }
 
 func choice(delta string) string {
 	return `{"choices":[{"index":0,"delta":` + delta + `,"finish_reason":null}]}`
@@ -91,11 +101,7 @@ func join(parts ...any) []read {
 func recording(reads []read) *stream.Recording {
 	rec := &stream.Recording{Status: 200, Clean: true}
 	for _, r := range reads {
-		body := ""
-		for _, f := range r.frames {
-			body += "data: " + f + "\n\n"
-		}
-		rec.Reads = append(rec.Reads, stream.Read{At: int64(math.Round(r.ms * 1e6)), Kernel: -1, Bytes: []byte(body)})
+		rec.Reads = append(rec.Reads, stream.Read{At: int64(math.Round(r.ms * 1e6)), Kernel: -1, Bytes: []byte(r.bytes)})
 	}
 	return rec
 }
@@ -104,7 +110,12 @@ func recording(reads []read) *stream.Recording {
 // sources, and by the text where withText says so.
 func inputs(t *testing.T, reads []read, withText bool) figure.Inputs {
 	t.Helper()
-	frames, err := stream.Frames(recording(reads), stream.SSE)
+	return decoded(t, recording(reads), stream.SSE, withText)
+}
+
+func decoded(t *testing.T, rec *stream.Recording, kind stream.Kind, withText bool) figure.Inputs {
+	t.Helper()
+	frames, err := stream.Frames(rec, kind)
 	if err != nil {
 		t.Fatal(err)
 	}

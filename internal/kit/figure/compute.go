@@ -16,11 +16,11 @@ const shortShare = 0.9
 
 // run is the work of one Compute.
 type run struct {
-	in      *Inputs
-	figs    *Figures
-	span    span
-	largest int      // tokens that one read held, as far as is known
-	lagMS   *float64 // p99 of the client's lag
+	in     *Inputs
+	figs   *Figures
+	span   span
+	clumps clumps
+	lagMS  *float64 // p99 of the client's lag
 }
 
 // Read fills in what a completion says of the prompt and the engine; the caller
@@ -34,7 +34,8 @@ func Read(c *stream.Completion) Inputs {
 	if t == nil {
 		return in
 	}
-	if in.CachedTokens == nil {
+	// A cached token that only one of them tells of was cached all the same.
+	if in.CachedTokens == nil || (t.CacheN != nil && *t.CacheN > *in.CachedTokens) {
 		in.CachedTokens = t.CacheN
 	}
 	if in.PromptTokens == nil && t.PromptN != nil {
@@ -57,9 +58,9 @@ func Compute(in Inputs) *Figures {
 		in.Completion = stream.Decode(nil)
 	}
 	r := &run{in: &in, figs: &Figures{Rule: Rule}}
-	r.lagMS = in.Checks.LagP99MS
+	r.lagMS = LagP99(in.Completion)
 	if r.lagMS == nil {
-		r.lagMS = LagP99(in.Completion)
+		r.lagMS = in.Checks.LagP99MS
 	}
 	r.window()
 	r.times()
@@ -125,7 +126,7 @@ func (r *run) window() {
 	groups, middle := bursts(frames)
 	next := groups[0].next
 	r.span = tokensBetween(r.in, next)
-	r.largest = largestRead(r.in)
+	r.clumps = r.readClumps()
 	w := &r.figs.Window
 	w.TFirstNS, w.TLastNS = ptr(frames[next-1].At), ptr(frames[len(frames)-1].At)
 	w.Bursts, w.Intervals = len(groups), len(groups)-1
@@ -161,13 +162,28 @@ func (r *run) times() {
 	frames := r.in.Completion.Tokens
 	if len(frames) > 0 {
 		f.TTFT = shown(ms(frames[0].At), "ms", first)
+		f.TTFT.Note = r.cacheNote()
 	}
 	for i := range frames {
 		if frames[i].Content {
 			f.TTFV = shown(ms(frames[i].At), "ms", visible)
+			f.TTFV.Note = r.cacheNote()
 			return
 		}
 	}
+}
+
+// cacheNote marks what depends on how much of the prompt was computed.
+func (r *run) cacheNote() string {
+	switch cached, prompt := r.in.CachedTokens, r.in.PromptTokens; {
+	case cached == nil:
+		return "nonce only: the engine does not say what it took from a cache"
+	case *cached > 0 && prompt != nil:
+		return fmt.Sprintf("%d of %d prompt tokens came from a cache", *cached, *prompt)
+	case *cached > 0:
+		return fmt.Sprintf("%d prompt tokens came from a cache", *cached)
+	}
+	return ""
 }
 
 func (r *run) decode() {
@@ -229,15 +245,14 @@ func (r *run) prompt() {
 		f.PromptClient = missing("tok/s", source, "the first token came at t0")
 		return
 	}
-	n, note := *in.PromptTokens, ""
+	n, note := *in.PromptTokens, r.cacheNote()
 	switch {
 	case in.CachedTokens == nil:
-		note = "nonce only: the engine does not say what it took from a cache"
 	case *in.CachedTokens > n:
 		f.PromptClient = missing("tok/s", source, fmt.Sprintf("%d cached tokens of %d", *in.CachedTokens, n))
 		return
 	case *in.CachedTokens > 0:
-		note = fmt.Sprintf("%d of %d prompt tokens came from a cache and are left out", *in.CachedTokens, n)
+		note += " and are left out"
 		n -= *in.CachedTokens
 	}
 	if n == 0 {

@@ -306,6 +306,18 @@ func TestEndTokenByAdapter(t *testing.T) {
 	if got := value(figure.Compute(in).Decode); got != "100.000" {
 		t.Errorf("the end token is not counted: %s", got)
 	}
+	// 40 ids of 41 tokens: the one without an id is the end token, or it is not.
+	var reads []read
+	for i := range 40 {
+		reads = append(reads, at(100+10*float64(i), withIDs(" w", 1)))
+	}
+	for counted, source := range map[bool]string{true: "token ids", false: "bounds: at least one token a frame"} {
+		in = inputs(t, join(reads, at(490, finish("stop"), usage(5, 41))), false)
+		in.EndTokenCounted = ptr(counted)
+		if got := figure.Compute(in).Window.NSource; got != source {
+			t.Errorf("end token counted %v: tokens by %s, want %s", counted, got, source)
+		}
+	}
 }
 
 func ptr[T any](v T) *T { return &v }

@@ -9,9 +9,13 @@ import (
 // engine divides something else.
 func (r *run) engine() {
 	f, e := r.figs, &r.in.Engine
-	if e.Generated == nil || e.DecodeMS == nil || *e.DecodeMS <= 0 {
+	switch {
+	case e.Generated == nil || e.DecodeMS == nil || *e.DecodeMS <= 0:
 		f.DecodeServer = missing("tok/s", "the engine's count/its time", "the engine gives no count and time of its own")
-	} else {
+	case *e.Generated < 2:
+		// llama-server then gives a time of 0.001 ms.
+		f.DecodeServer = missing("tok/s", "the engine's count/its time", fmt.Sprintf("the engine counts %d tokens: there is no interval to measure", *e.Generated))
+	default:
 		basis := e.basis()
 		f.DecodeBasis = basis
 		n := float64(*e.Generated)
@@ -23,11 +27,16 @@ func (r *run) engine() {
 			f.DecodeServer.Note = fmt.Sprintf("divided n/time; the engine itself says %.3f, which is neither that nor (n-1)/time", *e.ReportedRate)
 		}
 	}
-	if e.PromptN == nil || e.PromptMS == nil || *e.PromptMS <= 0 {
+	switch {
+	case e.PromptN == nil || e.PromptMS == nil || *e.PromptMS <= 0:
 		f.PromptServer = missing("tok/s", "the engine's count/its time", "the engine gives no count and time of its own")
+		return
+	case *e.PromptN == 0:
+		f.PromptServer = missing("tok/s", "the engine's count/its time", "the engine computed no prompt token, or does not say how many")
 		return
 	}
 	f.PromptServer = shown(float64(*e.PromptN)/(*e.PromptMS)*1e3, "tok/s", e.Source+": prompt tokens/its time")
+	f.PromptServer.Note = r.cacheNote()
 }
 
 // basis finds what the engine's rate divides: what its adapter says, else

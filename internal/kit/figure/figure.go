@@ -75,7 +75,7 @@ type Engine struct {
 // Checks are readings that other parts of the kit took during the run. Each is
 // optional and takes effect when given.
 type Checks struct {
-	LagP99MS        *float64 `json:"lag_p99_ms"`                 // the client's own lateness; nil: Compute takes it from the stamps, if the kernel's are there
+	LagP99MS        *float64 `json:"lag_p99_ms"`                 // lateness of a ticker of the client; used where the kernel gave no receive times
 	EngineRestarted string   `json:"engine_restarted,omitempty"` // how it was noticed; empty: it did not restart
 	ClockStep       string   `json:"clock_step,omitempty"`       // how it was noticed; empty: none
 	Energy          *Energy  `json:"energy"`

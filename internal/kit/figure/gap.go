@@ -47,18 +47,15 @@ func nearestRank(sorted []int64, p int) int64 {
 	return sorted[max(rank, 1)-1]
 }
 
-// LagP99 is the client's own lag in ms, nearest rank: how long after the kernel
-// had received a token frame's bytes they were stamped. It is nil when the
-// kernel gave no times.
+// LagP99 is the client's own lag in ms, nearest rank over token frames: how long
+// after the kernel had received a frame's bytes they were stamped. A late read
+// counts as often as it held frames. It is nil when the kernel gave no times.
 func LagP99(c *stream.Completion) *float64 {
 	var v []int64
-	last := -1
 	for i := range c.Tokens {
-		t := &c.Tokens[i]
-		if t.Kernel >= 0 && t.Read != last {
+		if t := &c.Tokens[i]; t.Kernel >= 0 {
 			v = append(v, t.At-t.Kernel)
 		}
-		last = t.Read
 	}
 	if len(v) == 0 {
 		return nil

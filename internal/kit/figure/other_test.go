@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"assay/internal/kit/figure"
+	"assay/internal/kit/stream"
 )
 
 func TestTimesToFirstTokens(t *testing.T) {
@@ -60,7 +61,22 @@ func TestPromptRate(t *testing.T) {
 			if got := value(f.PromptClient); got != tc.want || f.PromptClient.Note != tc.note {
 				t.Errorf("%s, note %q; want %s, %q", got, f.PromptClient.Note, tc.want, tc.note)
 			}
+			// What else depends on the prompt is marked alike.
+			if mark := strings.TrimSuffix(tc.note, " and are left out"); mark != "" && (f.TTFT.Note != mark || f.TTFV.Note != mark || f.PromptServer.Note != mark) {
+				t.Errorf("notes %q, %q, %q; want %q", f.TTFT.Note, f.TTFV.Note, f.PromptServer.Note, mark)
+			}
 		})
+	}
+}
+
+// Two places that tell of the cache: what one of them saw was there.
+func TestTheLargerCacheCountsMost(t *testing.T) {
+	for _, tc := range []struct{ usage, timings, want int }{{0, 7, 7}, {7, 0, 7}, {3, 3, 3}} {
+		c := stream.Decode([]stream.Frame{{Data: fmt.Sprintf(
+			`{"choices":[],"usage":{"prompt_tokens":9,"prompt_tokens_details":{"cached_tokens":%d}},"timings":{"cache_n":%d}}`, tc.usage, tc.timings)}})
+		if in := figure.Read(c); *in.CachedTokens != tc.want {
+			t.Errorf("usage says %d, timings %d: %d cached, want %d", tc.usage, tc.timings, *in.CachedTokens, tc.want)
+		}
 	}
 }
 
@@ -93,6 +109,17 @@ func TestEngineBasis(t *testing.T) {
 				t.Errorf("source %q", f.DecodeServer.Source)
 			}
 		})
+	}
+}
+
+// One token is no interval, whatever time an engine gives for it.
+func TestAnEngineThatMadeOneToken(t *testing.T) {
+	for n, want := range map[int]string{0: "0 tokens", 1: "1 tokens"} {
+		in := good(t)
+		in.Engine.Generated, in.Engine.DecodeMS, in.Engine.ReportedRate = ptr(n), ptr(0.001), ptr(0.0)
+		if got := value(figure.Compute(in).DecodeServer); got != "null: the engine counts "+want+": there is no interval to measure" {
+			t.Errorf("%d tokens: %s", n, got)
+		}
 	}
 }
 
@@ -165,14 +192,21 @@ func TestLagFromStamps(t *testing.T) {
 	if f := figure.Compute(in); len(f.Withheld) > 0 {
 		t.Errorf("withheld %+v", f.Withheld)
 	}
-	for _, i := range []int{3, 7} {
+	for _, i := range []int{3, 4} { // two frames of one late read
 		in.Completion.Tokens[i].Kernel = in.Completion.Tokens[i].At - 20e6
+		in.Completion.Tokens[i].Read = 3
 	}
 	if f := figure.Compute(in); len(f.Withheld) != 1 || f.Withheld[0].Code != figure.ClientLag {
 		t.Errorf("withheld %+v", f.Withheld)
 	}
 	in.Checks.LagP99MS = ptr(0.0)
+	if f := figure.Compute(in); len(f.Withheld) != 1 {
+		t.Errorf("a ticker that was on time excuses no frame that was late: %+v", f.Withheld)
+	}
+	for i := range in.Completion.Tokens {
+		in.Completion.Tokens[i].Kernel = -1
+	}
 	if f := figure.Compute(in); len(f.Withheld) > 0 {
-		t.Errorf("a given lag comes first: %+v", f.Withheld)
+		t.Errorf("without the kernel's times the ticker's lateness is all there is: %+v", f.Withheld)
 	}
 }

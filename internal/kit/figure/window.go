@@ -58,14 +58,19 @@ func positions(in *Inputs) (pos []int, source string) {
 	return nil, ""
 }
 
-// runningCounts wants a count on every token frame, never falling and never
-// above the total: anything else is not a running count of this reply.
+// runningCounts wants a count on every token frame, never falling, never above
+// the total, and one token at least for each read that brought text: anything
+// else is not a running count of this reply, but the count of one frame, or one
+// that is brought up to date now and then.
 func runningCounts(in *Inputs, frames []stream.TokenFrame) []int {
 	pos := make([]int, len(frames))
-	last := 0
+	last, reads := 0, 0
 	for i := range frames {
+		if i == 0 || frames[i].Read != frames[i-1].Read {
+			reads++
+		}
 		n := frames[i].Running
-		if n == nil || *n < last {
+		if n == nil || *n < last || *n < reads {
 			return nil
 		}
 		pos[i], last = *n, *n
@@ -81,8 +86,8 @@ func runningCounts(in *Inputs, frames []stream.TokenFrame) []int {
 func idCounts(in *Inputs, frames []stream.TokenFrame) []int {
 	total := len(in.Completion.TokenIDs)
 	if n := in.Count.Completion; n != nil && !in.Count.Estimated {
-		missing := *n - total
-		if missing < 0 || missing > 1 || (missing == 1 && in.Completion.FinishReason == "length") {
+		_, end := endTokens(in)
+		if missing := float64(*n - total); missing < 0 || missing > end {
 			return nil
 		}
 	}
@@ -100,7 +105,9 @@ func idCounts(in *Inputs, frames []stream.TokenFrame) []int {
 // at least one token. Where the text is tokenised, the tokens that end within
 // the first burst are N_first, give or take the tokens by which text and count
 // differ: they may be hidden anywhere, or the text may have been generated in
-// other pieces than the tokenizer makes.
+// other pieces than the tokenizer makes. Where the first burst ends within a
+// token of the text, the engine's tokens were others there, and one more may
+// have been produced.
 func bounds(in *Inputs, next int) span {
 	c := in.Completion
 	if in.Count.Completion == nil {
@@ -116,9 +123,9 @@ func bounds(in *Inputs, next int) span {
 	}
 	source := "bounds: at least one token a frame"
 	if in.TokenEnds != nil {
-		k := float64(tokensBy(in.TokenEnds, c.Tokens[next-1].End))
+		k, torn := tokensBy(in.TokenEnds, c.Tokens[next-1].End)
 		diff := n - float64(len(in.TokenEnds))
-		tlow := lastLow - k - max(0, diff-endLow)
+		tlow := lastLow - k - torn - max(0, diff-endLow)
 		thigh := lastHigh - k + max(0, endLow-diff)
 		// Where text and frames contradict each other the frames are right: they
 		// were seen.
@@ -151,30 +158,12 @@ func endTokens(in *Inputs) (low, high float64) {
 	return 0, 1
 }
 
-// tokensBy is the number of tokens that end at or before the byte offset.
-func tokensBy(ends []int, offset int) int { return sort.SearchInts(ends, offset+1) }
-
-// largestRead is the most tokens that one read held, as far as is known: where
-// neither positions nor the text tell, it counts frames.
-func largestRead(in *Inputs) int {
-	frames := in.Completion.Tokens
-	pos, _ := positions(in)
-	if pos == nil {
-		pos = make([]int, len(frames))
-		for i := range frames {
-			pos[i] = i + 1
-			if in.TokenEnds != nil {
-				pos[i] = max(pos[i], tokensBy(in.TokenEnds, frames[i].End))
-			}
-		}
+// tokensBy is the number of tokens that end at or before the byte offset; torn
+// is 1 when the offset lies within a token, else 0.
+func tokensBy(ends []int, offset int) (n, torn float64) {
+	i := sort.SearchInts(ends, offset+1)
+	if offset > 0 && (i == 0 || ends[i-1] != offset) {
+		torn = 1
 	}
-	most, before := 0, 0
-	for i := range frames {
-		if i+1 < len(frames) && frames[i+1].Read == frames[i].Read {
-			continue
-		}
-		most = max(most, pos[i]-before)
-		before = pos[i]
-	}
-	return most
+	return float64(i), torn
 }

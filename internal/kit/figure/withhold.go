@@ -40,7 +40,10 @@ const (
 	EnginePrompt Group = "engine prompt" // the engine's own
 	Drafts       Group = "drafts"        // tokens a round
 	Joules       Group = "joules"        // energy of a window
-	JPerToken    Group = "J/token"
+	// JPerToken is energy over tokens. What is divided by the tokens of the decode
+	// window belongs to Decodes as well, what is divided by prompt tokens to
+	// PromptRates: it is no better known than they are.
+	JPerToken Group = "J/token"
 )
 
 var (
@@ -83,7 +86,7 @@ var Table = []Check{
 		false, cachedPrompt,
 	},
 	{
-		Clumped, "one read holds more than max(16, 3 x draft window) tokens and 10 % of all; or our window is more than 5 % shorter than the engine's for the same tokens; or there are fewer than 16 intervals",
+		Clumped, "one read holds more than max(16, 3 x draft window) tokens and 10 % of all; or our window is more than 5 % shorter than the engine's for the same tokens; or there are fewer than 16 intervals; for TTFT and the prompt rate also: more than that limit of tokens had been generated when the first text came; for gaps also: reads above that limit hold over half of all tokens",
 		[]Group{TTFTs, PromptRates, Decodes, Gaps},
 		false, clumped,
 	},
@@ -93,7 +96,7 @@ var Table = []Check{
 		false, short,
 	},
 	{
-		StreamError, "the request failed, or the stream holds an error",
+		StreamError, "the request failed, the stream holds an error or ended in one, or no frame carries text",
 		everyGroup, true, streamError,
 	},
 	{
@@ -106,7 +109,7 @@ var Table = []Check{
 	},
 	{
 		ClientLag, "the client's own lag (p99) is more than 1 % of the figure's time",
-		[]Group{TTFTs, Decodes},
+		[]Group{TTFTs, PromptRates, Decodes},
 		false, clientLag,
 	},
 	{
@@ -173,6 +176,14 @@ func (f *Figure) withhold(code Code) bool {
 	return true
 }
 
+// known is the value, shown or kept aside.
+func (f *Figure) known() *float64 {
+	if f.Value != nil {
+		return f.Value
+	}
+	return f.Withheld
+}
+
 func joinCodes(codes []Code) string {
 	s := make([]string, len(codes))
 	for i, c := range codes {
@@ -216,23 +227,6 @@ func cachedPrompt(r *run, _ *Named) string {
 	return ""
 }
 
-func clumped(r *run, _ *Named) string {
-	if len(r.in.Completion.Tokens) == 0 {
-		return ""
-	}
-	limit := max(16, 3*r.in.DraftWindow)
-	if n := r.in.Count.Completion; r.largest > limit && (n == nil || float64(r.largest) > 0.1*float64(*n)) {
-		return fmt.Sprintf("one read holds %d tokens (the limit is %d)", r.largest, limit)
-	}
-	if ours, theirs := r.windowMS(), r.engineWindowMS(); theirs > 0 && ours < 0.95*theirs {
-		return fmt.Sprintf("our window is %.3f ms, the engine's for the same tokens %.3f ms", ours, theirs)
-	}
-	if n := r.figs.Window.Intervals; n < 16 {
-		return fmt.Sprintf("%d intervals, at least 16 are needed", n)
-	}
-	return ""
-}
-
 func short(r *run, _ *Named) string {
 	if n := r.figs.Window.Intervals; r.figs.Short && n < 32 {
 		return fmt.Sprintf("%d of %d asked tokens, in %d intervals", *r.in.Count.Completion, r.in.Asked, n)
@@ -240,11 +234,25 @@ func short(r *run, _ *Named) string {
 	return ""
 }
 
+// gaveUp are reasons to finish that tell of a failure.
+var gaveUp = []string{"error", "abort", "aborted", "cancelled", "canceled"}
+
 func streamError(r *run, _ *Named) string {
-	if r.in.StreamErr != "" {
+	c := r.in.Completion
+	switch {
+	case r.in.StreamErr != "":
 		return r.in.StreamErr
+	case len(c.Errors) > 0:
+		return strings.Join(c.Errors, "; ")
+	case slices.Contains(gaveUp, c.FinishReason):
+		return fmt.Sprintf("the server gives %q as the reason to finish", c.FinishReason)
+	case c.FinishReason == "" && len(c.BadFrames) > 0:
+		// Without a reason to finish this may be an error in the server's own form.
+		return "no finish_reason came, but this: " + c.BadFrames[len(c.BadFrames)-1]
+	case len(c.Tokens) == 0:
+		return "no frame carries text"
 	}
-	return strings.Join(r.in.Completion.Errors, "; ")
+	return ""
 }
 
 func truncated(r *run, _ *Named) string {
@@ -254,22 +262,20 @@ func truncated(r *run, _ *Named) string {
 	return ""
 }
 
-// clientLag holds the lag against the time that the figure measures.
+// clientLag holds the lag against the time that the figure measures: a time to
+// a first token itself, a prompt rate that to the first of all.
 func clientLag(r *run, f *Named) string {
 	lag := r.lagMS
-	if lag == nil {
+	v := f.Figure.known()
+	if lag == nil || v == nil {
 		return ""
 	}
 	ms := r.windowMS()
-	if slices.Contains(f.Groups, TTFTs) {
-		v := f.Figure.Value
-		if v == nil {
-			v = f.Figure.Withheld
-		}
-		if v == nil {
-			return ""
-		}
+	switch {
+	case slices.Contains(f.Groups, TTFTs):
 		ms = *v
+	case slices.Contains(f.Groups, PromptRates):
+		ms = *r.figs.TTFT.known()
 	}
 	if *lag <= 0.01*ms {
 		return ""

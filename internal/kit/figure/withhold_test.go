@@ -124,6 +124,23 @@ func TestEachCheckWithholdsItsFigures(t *testing.T) {
 			figure.StreamError, all, true, "out of memory",
 		},
 		{
+			"the server says that it gave up",
+			func(in *figure.Inputs) { in.Completion.FinishReason = "abort" },
+			figure.StreamError, all, true, `the server gives "abort" as the reason to finish`,
+		},
+		{
+			"something that is not JSON, and no finish_reason",
+			func(in *figure.Inputs) {
+				in.Completion.FinishReason, in.Completion.BadFrames = "", []string{"frame 9: invalid character"}
+			},
+			figure.StreamError, all, true, "no finish_reason came, but this: frame 9: invalid character",
+		},
+		{
+			"something that is not JSON within a reply that ended well",
+			func(in *figure.Inputs) { in.Completion.BadFrames = []string{"frame 9: invalid character"} },
+			"", nil, false, "",
+		},
+		{
 			"no finish_reason, no [DONE]",
 			func(in *figure.Inputs) { in.Completion.FinishReason, in.Completion.Done = "", false },
 			figure.Truncated, all, true, "neither",
@@ -146,12 +163,12 @@ func TestEachCheckWithholdsItsFigures(t *testing.T) {
 		{
 			"a lag of 2 ms: over 1 % of TTFT, under 1 % of the window",
 			func(in *figure.Inputs) { in.Checks.LagP99MS = ptr(2.0) },
-			figure.ClientLag, ttfts, false, "2.000 ms (p99), more than 1 % of 100.000 ms",
+			figure.ClientLag, slices.Concat(ttfts, prompt), false, "2.000 ms (p99), more than 1 % of 100.000 ms",
 		},
 		{
 			"a lag of 10 ms: over 1 % of both",
 			func(in *figure.Inputs) { in.Checks.LagP99MS = ptr(10.0) },
-			figure.ClientLag, slices.Concat(ttfts, decode), false, "10.000 ms",
+			figure.ClientLag, slices.Concat(ttfts, prompt, decode), false, "10.000 ms",
 		},
 		{
 			"a lag of 1 ms is 1 % of TTFT, not more",
@@ -254,24 +271,10 @@ func TestClumps(t *testing.T) {
 		name  string
 		reads []read
 		draft int
-		why   string
+		why   string // empty: nothing is withheld
 	}{
 		{
-			"a proxy that passes on 16 KB at a time: 60 frames a read",
-			func() []read {
-				var out []read
-				for i := range 20 {
-					var frames []string
-					for range 60 {
-						frames = append(frames, text(" w"))
-					}
-					out = append(out, at(100+600*float64(i), frames...))
-				}
-				return join(out, at(11500, finish("length"), usage(5, 1200)))
-			}(), 0, "", // 60 of 1200 are under 10 %: the rate over 20 reads is still right
-		},
-		{
-			"the same with 8 reads",
+			"a proxy that passes on 16 KB at a time: 60 frames a read, 8 reads",
 			func() []read {
 				var out []read
 				for i := range 8 {
@@ -310,6 +313,107 @@ func TestClumps(t *testing.T) {
 				t.Errorf("withheld %+v, want clumped: %s", f.Withheld, tc.why)
 			}
 		})
+	}
+}
+
+// A read of 60 tokens is under 10 % of 1200, so the rate over 20 of them is
+// shown: 1140 tokens in 11.4 s. But the first token had waited for 59 others,
+// and the gaps are those of a proxy.
+func TestClumpsThatLeaveTheRate(t *testing.T) {
+	clump := func(when float64, n int) read {
+		var frames []string
+		for range n {
+			frames = append(frames, text(" w"))
+		}
+		return at(when, frames...)
+	}
+	for _, tc := range []struct {
+		name  string
+		reads []read
+		lost  []string
+		why   string
+	}{
+		{
+			"every read is a clump",
+			func() []read {
+				var out []read
+				for i := range 20 {
+					out = append(out, clump(100+600*float64(i), 60))
+				}
+				return join(out, at(11500, finish("length"), usage(5, 1200)))
+			}(),
+			slices.Concat(ttfts, prompt, gaps, []string{"gap_ms_p99"}), "60 tokens had been generated when the first text came (the limit is 16)",
+		},
+		{
+			"only the first is",
+			join(clump(100, 60), every(110, 10, 1140, 1), at(11500, finish("length"), usage(5, 1200))),
+			slices.Concat(ttfts, prompt), "60 tokens had been generated when the first text came",
+		},
+		{
+			"all but the first",
+			func() []read {
+				out := []read{at(90, text(" w"))}
+				for i := range 20 {
+					out = append(out, clump(100+600*float64(i), 60))
+				}
+				return join(out, at(11500, finish("length"), usage(5, 1201)))
+			}(),
+			append([]string{"gap_ms_p99"}, gaps...), "1200 of 1201 tokens came in reads that hold more than 16",
+		},
+		{
+			"one in the middle",
+			join(every(100, 10, 600, 1), clump(6100, 60), every(6110, 10, 540, 1), at(11500, finish("length"), usage(5, 1200))),
+			nil, "",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := figure.Compute(inputs(t, tc.reads, true))
+			if f.Decode.Value == nil {
+				t.Errorf("decode %s", value(f.Decode))
+			}
+			if tc.lost == nil && len(f.Withheld) == 0 {
+				return
+			}
+			if len(f.Withheld) != 1 || f.Withheld[0].Code != figure.Clumped || f.Withheld[0].Why != tc.why && !strings.HasPrefix(f.Withheld[0].Why, tc.why) {
+				t.Fatalf("withheld %+v, want clumped: %s", f.Withheld, tc.why)
+			}
+			if d := cmp.Diff(slices.Sorted(slices.Values(tc.lost)), slices.Sorted(slices.Values(f.Withheld[0].Figures))); d != "" {
+				t.Errorf("withheld (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+// A figure that is no better known than two others goes with either.
+func TestAFigureOfTwoGroups(t *testing.T) {
+	for name, tc := range map[string]struct {
+		spoil func(in *figure.Inputs)
+		want  []figure.Code
+	}{
+		"the tokens of the window":  {func(in *figure.Inputs) { in.TokenEnds, in.Count.Completion = nil, ptr(110) }, []figure.Code{figure.NFirstUnknown}},
+		"the count":                 {func(in *figure.Inputs) { in.Count.Verdict = count.Mismatch }, []figure.Code{figure.CountMismatch}},
+		"its own group":             {func(in *figure.Inputs) { in.Checks.Energy = &figure.Energy{Seconds: 1, Hz: 1} }, []figure.Code{figure.EnergyShort}},
+		"what concerns neither one": {func(in *figure.Inputs) { in.CachedTokens = ptr(500) }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := good(t)
+			in.Extra = []figure.Named{{Name: "j_per_output_token", Groups: []figure.Group{figure.JPerToken, figure.Decodes}, Figure: &figure.Figure{Value: ptr(0.05), Unit: "J"}}}
+			tc.spoil(&in)
+			if got := figure.Compute(in).Extra[0].Figure.Codes; !slices.Equal(got, tc.want) {
+				t.Errorf("codes %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+// A reason without a figure would only confuse: there is nothing to be late for.
+func TestLagWithoutFigures(t *testing.T) {
+	in := inputs(t, join(at(100, role()), at(110, finish("length"), usage(5, 0))), true)
+	in.Checks.LagP99MS = ptr(2.0)
+	for _, r := range figure.Compute(in).Withheld {
+		if r.Code == figure.ClientLag {
+			t.Errorf("%+v", r)
+		}
 	}
 }
 

@@ -11,23 +11,38 @@ import (
 )
 
 // UnmarshalJSON reads one row. Fields that are absent stay nil or zero, fields
-// that are unknown go to Extra. Names match exactly; a name given twice, a
-// value of another type and a null where the row can't hold one are errors
-// that name the field's path.
+// that are unknown go to Extra, marks of redacted values go to Redacted. Names
+// match exactly; a name given twice, a value of another type and a null or a
+// mark where the row can't hold one are errors that name the field's path.
 func (r *Row) UnmarshalJSON(data []byte) error {
 	*r = Row{}
-	d := decoder{extra: map[string]map[string]json.RawMessage{}}
+	d := decoder{extra: map[string]map[string]json.RawMessage{}, redacted: map[string]string{}}
 	if err := d.value(data, reflect.ValueOf(r).Elem(), ""); err != nil {
 		return err
 	}
 	if len(d.extra) > 0 {
 		r.Extra = d.extra
 	}
+	if len(d.redacted) > 0 {
+		r.Redacted = d.redacted
+	}
 	return nil
 }
 
 type decoder struct {
-	extra map[string]map[string]json.RawMessage
+	extra    map[string]map[string]json.RawMessage
+	redacted map[string]string
+}
+
+// mark notes the mark of a redacted value and says whether data is one.
+func (d *decoder) mark(data []byte, path string) bool {
+	const longest = 32 // no mark comes near; texts may be long
+	var s string
+	if data[0] != '"' || len(data) > longest || json.Unmarshal(data, &s) != nil || !IsRedaction(s) {
+		return false
+	}
+	d.redacted[path] = s
+	return true
 }
 
 // typeError says that the value at path is of another type than its field.
@@ -55,6 +70,18 @@ func (d *decoder) value(data []byte, v reflect.Value, path string) error {
 			}
 		}
 		return typeError(path, data, wants(v.Kind()))
+	}
+	switch v.Kind() {
+	case reflect.String:
+		d.mark(data, path)
+	case reflect.Pointer:
+		if v.Type().Elem().Kind() != reflect.String && d.mark(data, path) {
+			return nil
+		}
+	case reflect.Struct, reflect.Slice, reflect.Map:
+		if path != "" && d.mark(data, path) {
+			return nil
+		}
 	}
 	switch v.Kind() {
 	case reflect.Pointer:

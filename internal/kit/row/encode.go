@@ -56,7 +56,7 @@ func join(path, name string) string {
 // a fixed order, maps in the order of their keys, unknown fields last: the same
 // row always gives the same bytes.
 func (r *Row) Encode() ([]byte, error) {
-	e := encoder{extra: r.Extra}
+	e := encoder{extra: r.Extra, redacted: r.Redacted}
 	if err := e.value(reflect.ValueOf(r).Elem(), "", false); err != nil {
 		return nil, fmt.Errorf("row %s: %w", r.RowID, err)
 	}
@@ -88,10 +88,15 @@ var structPaths = func() map[string]bool {
 
 type encoder struct {
 	bytes.Buffer
-	extra map[string]map[string]json.RawMessage
+	extra    map[string]map[string]json.RawMessage
+	redacted map[string]string
 }
 
 func (e *encoder) value(v reflect.Value, path string, present bool) error {
+	if mark, ok := e.redacted[path]; ok && v.Kind() != reflect.String && v.IsZero() {
+		e.text(mark)
+		return nil
+	}
 	switch v.Kind() {
 	case reflect.Pointer:
 		if v.IsNil() {
@@ -150,11 +155,12 @@ func (e *encoder) object(v reflect.Value, path string) error {
 	}
 	for _, f := range fieldsOf(v.Type()) {
 		fv := v.Field(f.index)
-		if f.optional && fv.IsNil() {
+		below := join(path, f.name)
+		if _, redacted := e.redacted[below]; f.optional && fv.IsNil() && !redacted {
 			continue
 		}
 		next(f.name)
-		if err := e.value(fv, join(path, f.name), f.present); err != nil {
+		if err := e.value(fv, below, f.present); err != nil {
 			return err
 		}
 	}

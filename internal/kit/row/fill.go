@@ -29,6 +29,14 @@ var figurePaths = map[string]string{
 	"gap_ms_max":    "gaps.max_ms",
 }
 
+// pathOf is the path in a row of what package figure calls name.
+func pathOf(name string) string {
+	if path, ok := figurePaths[name]; ok {
+		return path
+	}
+	return name
+}
+
 // Fill sets every field that follows from the evidence of a run, the status
 // among them. It is a pure function of its arguments, so that a row can be
 // checked by filling another and comparing.
@@ -125,10 +133,7 @@ func (r *Row) figures(f *figure.Figures) {
 		"tokens_per_round": &r.TokensPerRound, "rounds_per_s": &r.RoundsPerS,
 	}
 	for _, named := range f.All() {
-		path, fig := named.Name, named.Figure
-		if p, ok := figurePaths[path]; ok {
-			path = p
-		}
+		path, fig := pathOf(named.Name), named.Figure
 		*values[path] = fig.Value
 		r.Sources[path] = fig.Source
 		if fig.Note != "" {

@@ -1,6 +1,7 @@
 package row
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -49,6 +50,12 @@ type head struct {
 	Rows   int    `json:"rows"`
 	Bytes  int64  `json:"bytes"` // size of RowsFile
 	SHA256 string `json:"sha256"`
+}
+
+// encode is the head as its file holds it.
+func (h head) encode() ([]byte, error) {
+	line, err := json.Marshal(h)
+	return append(line, '\n'), err
 }
 
 // OpenJournal opens dir for appending and creates it if need be. What a crash
@@ -154,15 +161,22 @@ func (j *Journal) remember(r *Row) {
 	}
 }
 
-// Append writes a row: it sets Seq and PrevSHA256, adds the reasons that
-// follow from the row (Explain) and refuses one that Validate objects to.
-func (j *Journal) Append(r *Row) error {
-	r.Seq, r.PrevSHA256 = j.head.Rows+1, nil
-	if j.last != "" {
-		r.PrevSHA256 = new(j.last)
+// Place sets where a row stands in its journal: its number, and the sha256 of the
+// line before it, nil for the first. It adds the reasons that follow from the
+// row.
+func (r *Row) Place(seq int, prev *string) {
+	r.Seq, r.PrevSHA256 = seq, prev
+	if prev != nil {
 		delete(r.Why, "prev_sha256")
 	}
 	r.Explain()
+}
+
+// Append writes a row: it sets Seq and PrevSHA256, adds the reasons that
+// follow from the row (Explain) and refuses one that Validate or the schema
+// objects to.
+func (j *Journal) Append(r *Row) error {
+	r.Place(j.head.Rows+1, textOrNull(j.last))
 	if bad := Validate(r); len(bad) > 0 {
 		list := make([]string, len(bad))
 		for i, v := range bad {
@@ -171,8 +185,11 @@ func (j *Journal) Append(r *Row) error {
 		return fmt.Errorf("journal: row %s can't be written: %s", r.RowID, strings.Join(list, "; "))
 	}
 	line, err := r.Encode()
+	if err == nil {
+		err = CheckSchema(Written, line)
+	}
 	if err != nil {
-		return fmt.Errorf("journal: %w", err)
+		return fmt.Errorf("journal: row %s can't be written: %w", r.RowID, err)
 	}
 	if len(line) > MaxLine {
 		return fmt.Errorf("journal: row %s has %d bytes, more than the %d that a line may have", r.RowID, len(line), MaxLine)
@@ -222,7 +239,7 @@ func (j *Journal) Close() error {
 // writeHead replaces HeadFile as a whole, so that a crash leaves the old one
 // or the new one.
 func (j *Journal) writeHead() error {
-	line, err := json.Marshal(j.head)
+	line, err := j.head.encode()
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
@@ -231,7 +248,7 @@ func (j *Journal) writeHead() error {
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
-	_, err = f.Write(append(line, '\n'))
+	_, err = f.Write(line)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
@@ -254,6 +271,9 @@ func readHead(dir string) (*head, error) {
 	h := new(head)
 	if err := json.Unmarshal(data, h); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if line, err := h.encode(); err != nil || !bytes.Equal(line, data) {
+		return nil, fmt.Errorf("%s: %q is not what was written there: it was changed by hand", path, data[:min(len(data), 200)])
 	}
 	return h, nil
 }

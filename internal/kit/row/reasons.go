@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// ownEngine is the name of our engine and of its block in a row.
-const ownEngine = "assay"
+// OwnEngine is the name of our engine and of its block in a row.
+const OwnEngine = "assay"
 
 // rowFields are the names of a row's own fields.
 var rowFields = func() map[string]bool {

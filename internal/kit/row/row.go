@@ -8,8 +8,10 @@
 //
 // The field names of published rows of this kind (see testdata) keep their
 // names and meanings here; the few exceptions are listed in this package's
-// tests. Reading is lenient about fields that are absent or unknown and strict
-// about JSON that is broken or of another type.
+// tests. Reading is lenient about fields that are absent, unknown or redacted
+// and strict about JSON that is broken or of another type.
+//
+// Fields describes every place of a row; the JSON Schema is made of it.
 //
 // Paths are written as "telemetry.board.joules" and "withheld[0].value".
 package row
@@ -139,6 +141,11 @@ type Row struct {
 	// engine other than ours has under its own name, and what other tools or
 	// later versions wrote.
 	Extra map[string]map[string]json.RawMessage `json:"-"`
+
+	// Redacted holds, by path, the marks that stand in place of values which were
+	// taken out for publication. A text keeps its mark as its value as well; any
+	// other value is nil, or empty where it is an object.
+	Redacted map[string]string `json:"-"`
 }
 
 // Requested is what the run asked for.

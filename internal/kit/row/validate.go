@@ -5,22 +5,22 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
-
-	"assay/internal/kit/count"
 )
 
 // Violation is one thing wrong with a row.
 type Violation struct {
 	Path    string
 	Problem string
+	// Relates: it lies in how fields relate to each other, of which the JSON
+	// Schema knows nothing.
+	Relates bool
 }
 
 func (v Violation) String() string { return v.Path + ": " + v.Problem }
 
 // Validate checks a row against what this package promises of the rows that it
-// writes and returns everything that is wrong, in the order of the fields. It
-// is not meant for rows of other tools.
+// writes and returns everything that is wrong. It is not meant for rows of other
+// tools.
 func Validate(r *Row) []Violation {
 	c := checker{row: r}
 	c.names()
@@ -37,55 +37,26 @@ type checker struct {
 }
 
 func (c *checker) failf(path, format string, args ...any) {
-	c.found = append(c.found, Violation{path, fmt.Sprintf(format, args...)})
+	c.found = append(c.found, Violation{path, fmt.Sprintf(format, args...), false})
 }
 
-// oneOf refuses a value outside of a fixed set.
-func oneOf[T ~string](c *checker, path string, got T, want ...T) {
-	if !slices.Contains(want, got) {
-		c.failf(path, "%q is none of %q", got, want)
-	}
+// relate is failf for what the schema can't say.
+func (c *checker) relate(path, format string, args ...any) {
+	c.found = append(c.found, Violation{path, fmt.Sprintf(format, args...), true})
 }
 
 func (c *checker) names() {
 	r := c.row
-	oneOf(c, "schema", r.Schema, Schema)
-	for _, f := range []struct{ path, value string }{
-		{"assay_version", r.AssayVersion},
-		{"timing_rule", r.TimingRule},
-		{"row_id", r.RowID},
-		{"cell", r.Cell},
-		{"arm", r.Arm},
-		{"engine", r.Engine},
-		{"ctx", r.Ctx},
-		{"decode_rule", r.DecodeRule},
-	} {
-		if strings.TrimSpace(f.value) == "" {
-			c.failf(f.path, "empty")
-		}
-	}
-	if rowFields[r.Engine] && r.Engine != ownEngine {
+	if rowFields[r.Engine] && r.Engine != OwnEngine {
 		c.failf("engine", "%q is the name of a field of rows", r.Engine)
 	}
-	if r.Assay != nil && r.Engine != ownEngine {
-		c.failf(ownEngine, "only rows of engine %q have this block, this one's engine is %q", ownEngine, r.Engine)
-	}
-	oneOf(c, "phase", r.Phase, Warmup, Measure)
-	if r.CountCheck.Verdict != nil {
-		oneOf(c, "count_check.verdict", count.Verdict(*r.CountCheck.Verdict),
-			count.AgreeIndependent, count.AgreeSameOrigin, count.Mismatch, count.Unchecked)
-	}
-	if r.Run < 1 {
-		c.failf("run", "%d, want a number from 1", r.Run)
-	}
-	if r.Attempt < 1 {
-		c.failf("attempt", "%d, want a number from 1", r.Attempt)
+	if r.Assay != nil && r.Engine != OwnEngine {
+		c.failf(OwnEngine, "only rows of engine %q have this block, this one's engine is %q", OwnEngine, r.Engine)
 	}
 }
 
 func (c *checker) outcome() {
 	r := c.row
-	oneOf(c, "status", r.Status, OK, Failed, Stopped)
 	for _, f := range []struct {
 		path  string
 		value *string
@@ -102,44 +73,30 @@ func (c *checker) outcome() {
 // withheld sees to it that what is withheld is not shown as well.
 func (c *checker) withheld() {
 	shown := c.row.numbers()
-	for i, w := range c.row.Withheld {
-		path := fmt.Sprintf("withheld[%d]", i)
-		v, ok := shown[w.Figure]
-		switch {
-		case !ok:
-			c.failf(path+".figure", "%q is no figure of a row", w.Figure)
-		case v != nil:
-			c.failf(w.Figure, "shown, though withheld")
-		}
-		if len(w.Codes) == 0 || slices.Contains(w.Codes, "") {
-			c.failf(path+".codes", "missing")
-		}
-		if w.Unit == "" {
-			c.failf(path+".unit", "missing")
-		}
-		if w.Why == "" {
-			c.failf(path+".why", "missing")
+	for _, w := range c.row.Withheld {
+		if shown[w.Figure] != nil {
+			c.relate(w.Figure, "shown, though withheld")
 		}
 	}
 }
 
-// order checks pairs of which the first can't exceed the second.
+// order checks pairs of which the first can't exceed the second. What a server
+// says of itself is not among them: it may be nonsense, and is then the row's
+// to show.
 func (c *checker) order() {
 	n := c.row.numbers()
 	for _, pair := range [][2]string{
 		{"content_frames", "token_frames"},
 		{"token_frames", "frames"},
-		{"cached_tokens", "prompt_tokens"},
 		{"ttft_ms", "ttfv_ms"},
 		{"decode.n_first", "decode.n_last"},
 		{"decode.n_low", "decode.n_high"},
 		{"decode.t_first_ms", "decode.t_last_ms"},
 		{"gaps.median_ms", "gaps.max_ms"},
-		{"server_timings.draft_n_accepted", "server_timings.draft_n"},
 	} {
 		a, b := n[pair[0]], n[pair[1]]
 		if a != nil && b != nil && *a > *b {
-			c.failf(pair[0], "%v is more than %s, %v", *a, pair[1], *b)
+			c.relate(pair[0], "%v is more than %s, %v", *a, pair[1], *b)
 		}
 	}
 }
@@ -157,15 +114,14 @@ func (c *checker) tree() {
 		return
 	}
 	t := treeCheck{checker: c, used: map[string]bool{}, passed: map[string]bool{}}
-	t.object("", root, nil)
+	t.object(shape, "", root, nil)
 	for _, path := range slices.Sorted(maps.Keys(c.row.Why)) {
 		switch {
-		case c.row.Why[path] == "":
-			c.failf("why."+path, "an empty reason")
+		case c.row.Why[path] == "": // the limit on reasons has told
 		case !t.passed[path]:
-			c.failf("why."+path, "a reason for a field that the row does not have")
+			c.relate("why."+path, "a reason for a field that the row does not have")
 		case !t.used[path]:
-			c.failf("why."+path, "a reason, but nothing there is null")
+			c.relate("why."+path, "a reason, but nothing there is null")
 		}
 	}
 }
@@ -176,15 +132,15 @@ type treeCheck struct {
 	used   map[string]bool // paths whose reason covers a null
 }
 
-func (t *treeCheck) object(path string, m map[string]any, covers []string) {
+func (t *treeCheck) object(n *node, path string, m map[string]any, covers []string) {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
-		t.value(join(path, name), m[name], covers)
+		t.value(n.child(name), join(path, name), m[name], covers)
 	}
 }
 
-// value checks what is at path; covers are the paths at or above it that have
-// a reason.
-func (t *treeCheck) value(path string, v any, covers []string) {
+// value checks what is at path; n is the place there, nil where rows know none.
+// covers are the paths at or above it that have a reason.
+func (t *treeCheck) value(n *node, path string, v any, covers []string) {
 	t.passed[path] = true
 	if _, ok := t.row.Why[path]; ok {
 		covers = append(slices.Clip(covers), path)
@@ -192,63 +148,56 @@ func (t *treeCheck) value(path string, v any, covers []string) {
 	switch v := v.(type) {
 	case nil:
 		if len(covers) == 0 {
-			t.failf(path, "null without a reason")
+			t.relate(path, "null without a reason")
 		}
 		for _, p := range covers {
 			t.used[p] = true
 		}
 	case map[string]any:
-		t.object(path, v, covers)
+		t.object(n, path, v, covers)
 	case []any:
-		for i, e := range v {
-			t.value(fmt.Sprintf("%s[%d]", path, i), e, covers)
-		}
-	case json.Number:
-		if strings.HasPrefix(v.String(), "-") && !mayBeNegative(path) && t.known(path) {
-			t.failf(path, "%s can't be negative", v)
-		}
-	case string:
-		if holdsSHA256(path) && !isSHA256(v) && t.known(path) {
-			t.failf(path, "%q is not a sha256 in lower-case hex", v)
-		}
-	}
-}
-
-// holdsSHA256 says whether the string at path is a sha256.
-func holdsSHA256(path string) bool {
-	for _, prefix := range []string{"file_sha256.", "evidence.files."} {
-		if strings.HasPrefix(path, prefix) {
-			return true
-		}
-	}
-	return rowFields[path] && strings.HasSuffix(path, "_sha256")
-}
-
-// known says whether path is a field of this package's, not one of Extra's.
-func (t *treeCheck) known(path string) bool {
-	for parent, fields := range t.row.Extra {
-		for name := range fields {
-			p := join(parent, name)
-			if path == p || strings.HasPrefix(path, p+".") || strings.HasPrefix(path, p+"[") {
-				return false
+		var each *node
+		if n != nil {
+			if each = n.each; n.limit.some && len(v) == 0 {
+				t.failf(path, "empty")
 			}
 		}
-	}
-	return true
-}
-
-func mayBeNegative(path string) bool {
-	for _, prefix := range []string{
-		"count_check.gaps.", "count_check.sources[", "requested.sampling.", "withheld[",
-		"telemetry.vram.growth_mib", "telemetry.temps.",
-	} {
-		if strings.HasPrefix(path, prefix) {
-			return true
+		for i, e := range v {
+			t.value(each, fmt.Sprintf("%s[%d]", path, i), e, covers)
+		}
+	case json.Number:
+		if n != nil {
+			t.number(n, path, v)
+		}
+	case string:
+		if n != nil {
+			t.text(n, path, v)
 		}
 	}
-	return false
 }
 
-func isSHA256(s string) bool {
-	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == ""
+func (t *treeCheck) number(n *node, path string, v json.Number) {
+	switch f, _ := v.Float64(); {
+	case n.limit.anything:
+	case n.limit.atLeast != nil && f < *n.limit.atLeast:
+		t.failf(path, "%s, want a number from %v", v, *n.limit.atLeast)
+	case n.limit.atLeast == nil && f < 0:
+		t.failf(path, "%s can't be negative", v)
+	}
+}
+
+func (t *treeCheck) text(n *node, path, v string) {
+	if n.kind != textKind {
+		t.failf(path, "%q stands in place of the value: rows are not redacted when they are written", v)
+		return
+	}
+	l := n.limit
+	if (l.oneOf == nil || slices.Contains(l.oneOf, v)) && (l.pattern == nil || l.pattern.MatchString(v)) {
+		return
+	}
+	if l.means == "" {
+		t.failf(path, "%q is none of %q", v, l.oneOf)
+		return
+	}
+	t.failf(path, "%q is not %s", v, l.means)
 }

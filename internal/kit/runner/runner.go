@@ -1,8 +1,9 @@
 // Package runner carries out a plan: for each run it makes a prompt, streams the
-// completion, holds every count that it can read beside the others, computes the
-// figures, keeps the evidence and appends the row. Data flows one way:
+// completion between two readings of all else that can be read, keeps the
+// evidence, and appends the row that package derive makes of it. Data flows one
+// way:
 //
-//	plan -> prompt -> target -> stream -> count -> figure -> row -> journal
+//	plan -> prompt -> target -> stream -> evidence -> derive -> row -> journal
 //
 // Nothing is lost on the way out: a request that fails, a server that dies and
 // an interrupt each leave a row that says so.
@@ -23,6 +24,7 @@ import (
 	"assay/internal/kit/prompt"
 	"assay/internal/kit/row"
 	"assay/internal/kit/target"
+	"assay/internal/kit/tokens"
 )
 
 // Config is what to run, on what, and where the rows go.
@@ -36,8 +38,8 @@ type Config struct {
 	URL    string
 	Target target.Options
 
-	Text   *prompt.Text // that slices are cut from
-	Tokens *Tokens      // nil: the server is asked
+	Text   *prompt.Text    // that slices are cut from
+	Tokens *tokens.Counter // nil: the server is asked
 	Model  Model
 	Root   string // "/" but in tests: where host facts are read
 
@@ -58,9 +60,6 @@ type Model struct {
 
 // LogFile is the name of the started target's log in Config.Dir.
 const LogFile = "target.log"
-
-// EvidenceDir is the folder of evidence in Config.Dir: one folder a row.
-const EvidenceDir = "evidence"
 
 // Event is a step that a user may want to see.
 type Event struct {
@@ -127,15 +126,17 @@ func Run(ctx context.Context, c Config) (*Summary, error) {
 // session is one start of the target and the runs made with it.
 type session struct {
 	Config
-	journal  *row.Journal
-	host     host.Host
-	target   *target.Target
-	tokens   *Tokens
-	maker    *prompt.Maker
-	slices   map[sliceKey]prompt.Slice
-	startID  *string
-	requests int // that this start has been sent
-	sum      Summary
+	journal    *row.Journal
+	host       host.Host
+	target     *target.Target
+	tokens     *tokens.Counter
+	maker      *prompt.Maker
+	slices     map[sliceKey]prompt.Slice
+	startID    string
+	threads    target.Threads // what the start's log says of them
+	threadsErr error
+	requests   int // that this start has been sent
+	sum        Summary
 }
 
 type sliceKey struct{ ctx, index int }
@@ -197,10 +198,11 @@ func (s *session) begin(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.startID = new(fmt.Sprintf("%s-%d", time.Now().UTC().Format("20060102T150405Z"), s.target.Process.PID))
+		s.startID = fmt.Sprintf("%s-%d", time.Now().UTC().Format("20060102T150405Z"), s.target.Process.PID)
 	} else if s.target, err = target.Attach(ctx, s.URL, s.Config.Target); err != nil {
 		return err
 	}
+	s.threads, s.threadsErr = s.target.Threads()
 	s.tokens = s.Tokens
 	if s.tokens == nil {
 		s.tokens = askServer(ctx, s.target)
@@ -246,20 +248,20 @@ func (s *session) fits(runs []plan.Run) error {
 	return nil
 }
 
-// askServer makes Tokens of the server's own endpoints.
-func askServer(ctx context.Context, t *target.Target) *Tokens {
+// askServer makes a counter of the server's own endpoints.
+func askServer(ctx context.Context, t *target.Target) *tokens.Counter {
 	encode, err := t.Encoder(ctx)
 	if err != nil {
-		return &Tokens{Why: fmt.Sprintf("no tokenizer of this model: none was given, and the server does not help: %v", err)}
+		return &tokens.Counter{Why: fmt.Sprintf("no tokenizer of this model: none was given, and the server does not help: %v", err)}
 	}
-	tokens := &Tokens{Name: "the server's own tokenizer", Encode: encode}
+	c := &tokens.Counter{Name: "the server's own tokenizer", Encode: encode}
 	if t.Adapter.Template() {
-		tokens.Prompt = func(content, nonce string) (PromptSize, error) {
+		c.Prompt = func(content, nonce string) (tokens.Size, error) {
 			r, err := t.Render(ctx, content, nonce)
-			return PromptSize{BeforeNonce: r.BeforeNonce}, err
+			return tokens.Size{BeforeNonce: r.BeforeNonce}, err
 		}
 	}
-	return tokens
+	return c
 }
 
 // CheckDir sees to it that dir is new or empty: rows of two plans must not mix.

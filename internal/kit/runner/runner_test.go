@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.uber.org/goleak"
 
 	"assay/internal/gguf"
@@ -21,6 +23,7 @@ import (
 	"assay/internal/kit/prompt"
 	"assay/internal/kit/row"
 	"assay/internal/kit/target"
+	"assay/internal/kit/tokens"
 	"assay/models/seedling"
 )
 
@@ -85,46 +88,47 @@ func (f *fake) serve(t *testing.T) string {
 }
 
 // story are words that are one token each in the built-in model's tokenizer.
-func story(t *testing.T, tokens *Tokens, n int) []string {
-	text, err := prompt.NewMaker(prompt.Books(), tokens.Encode, "").Slice(n, 0)
+func story(t *testing.T, counter *tokens.Counter, n int) []string {
+	text, err := prompt.NewMaker(prompt.Books(), counter.Encode, "").Slice(n, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ids, err := tokens.Encode(text.Text)
+	ids, err := counter.Encode(text.Text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var words []string
 	for _, id := range ids {
-		words = append(words, string(tokens.Piece(id)))
+		words = append(words, string(counter.Piece(id)))
 	}
 	return words
 }
 
-func seedlingTokens(t *testing.T) *Tokens {
+func seedlingTokens(t *testing.T) *tokens.Counter {
 	f, err := gguf.Parse(seedling.Name, seedling.GGUF)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = f.Close() })
-	tokens, err := FromGGUF(f, seedling.File)
+	counter, err := tokens.FromGGUF(f, seedling.File)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tokens
+	return counter
 }
 
-func config(t *testing.T, url string, tokens *Tokens) Config {
+func config(t *testing.T, url string, counter *tokens.Counter) Config {
 	return Config{
 		Plan:    plan.Plan{Contexts: []int{64}, Warmups: 1, Repeats: 2, MaxTokens: 40, RunLimit: 10 * time.Second},
 		Dir:     filepath.Join(t.TempDir(), "rows"),
-		Version: "test", URL: url, Text: prompt.Books(), Tokens: tokens,
+		Version: "test", URL: url, Text: prompt.Books(), Tokens: counter,
 		Model: Model{Why: "attached: the files that the server loaded are not known"},
 	}
 }
 
-// rows reads the journal back. Append has checked each row, so every null in
-// them has a reason.
+// rows reads the journal back and checks what holds for the row of any run: every
+// null in it has a reason, its evidence is whole, and the row is the one that the
+// evidence on the disk gives, word for word.
 func rows(t *testing.T, dir string) []*row.Row {
 	t.Helper()
 	f, err := os.Open(filepath.Join(dir, row.RowsFile))
@@ -144,15 +148,24 @@ func rows(t *testing.T, dir string) []*row.Row {
 		if errs := evidence.Check(filepath.Join(dir, *r.Evidence.Dir), r.Evidence.Files); len(errs) > 0 {
 			t.Errorf("row %s: %v", r.RowID, errs)
 		}
+		again, err := fromEvidence(filepath.Join(dir, *r.Evidence.Dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		again.Evidence = r.Evidence
+		again.Place(r.Seq, r.PrevSHA256)
+		if diff := cmp.Diff(r, again, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("row %s: written -, by the evidence +:\n%s", r.RowID, diff)
+		}
 		out = append(out, r)
 	}
 	return out
 }
 
 func TestRun(t *testing.T) {
-	tokens := seedlingTokens(t)
-	f := &fake{words: story(t, tokens, 40), pace: 3 * time.Millisecond}
-	c := config(t, f.serve(t), tokens)
+	counter := seedlingTokens(t)
+	f := &fake{words: story(t, counter, 40), pace: 3 * time.Millisecond}
+	c := config(t, f.serve(t), counter)
 	var kinds []Kind
 	c.Progress = func(e Event) { kinds = append(kinds, e.Kind) }
 	sum, err := Run(t.Context(), c)
@@ -199,8 +212,8 @@ func TestRun(t *testing.T) {
 // Each of these is a server that goes wrong in its own way. The rows say how,
 // and no figure of such a run counts.
 func TestRunsThatFail(t *testing.T) {
-	tokens := seedlingTokens(t)
-	words := story(t, tokens, 40)
+	counter := seedlingTokens(t)
+	words := story(t, counter, 40)
 	hangUp := func(w http.ResponseWriter) {
 		conn, _, err := w.(http.Hijacker).Hijack()
 		if err == nil {
@@ -230,7 +243,7 @@ func TestRunsThatFail(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := c.fake
-			cfg := config(t, f.serve(t), tokens)
+			cfg := config(t, f.serve(t), counter)
 			cfg.Plan.RunLimit = time.Second
 			cfg.Plan.Warmups, cfg.Plan.Repeats = 0, 1
 			sum, err := Run(t.Context(), cfg)
@@ -257,9 +270,9 @@ func TestRunsThatFail(t *testing.T) {
 
 // A server that counts wrongly: the run is ok, its decode rate is withheld.
 func TestCountMismatch(t *testing.T) {
-	tokens := seedlingTokens(t)
-	f := &fake{words: story(t, tokens, 40), pace: 2 * time.Millisecond, usage: func(n int) int { return n + 20 }}
-	c := config(t, f.serve(t), tokens)
+	counter := seedlingTokens(t)
+	f := &fake{words: story(t, counter, 40), pace: 2 * time.Millisecond, usage: func(n int) int { return n + 20 }}
+	c := config(t, f.serve(t), counter)
 	sum, err := Run(t.Context(), c)
 	if err != nil || sum.Withheld != 2 {
 		t.Fatalf("%+v, %v", sum, err)
@@ -289,14 +302,14 @@ func TestWithoutTokenizer(t *testing.T) {
 // An interrupt in the middle of a run: its row is written as stopped, and
 // nothing is run after it.
 func TestInterrupt(t *testing.T) {
-	tokens := seedlingTokens(t)
+	counter := seedlingTokens(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	f := &fake{words: story(t, tokens, 40), pace: time.Millisecond, after: 20, end: func(http.ResponseWriter) {
+	f := &fake{words: story(t, counter, 40), pace: time.Millisecond, after: 20, end: func(http.ResponseWriter) {
 		cancel()
 		time.Sleep(50 * time.Millisecond)
 	}}
-	c := config(t, f.serve(t), tokens)
+	c := config(t, f.serve(t), counter)
 	sum, err := Run(ctx, c)
 	if !errors.Is(err, ErrInterrupted) {
 		t.Fatalf("error %v", err)
@@ -313,17 +326,18 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// The key reaches the server and nothing that is written.
+// The key reaches the server and nothing that is written, though the server says
+// it back.
 func TestKeyIsNeverWritten(t *testing.T) {
 	const key = "sk-0123456789abcdef"
-	tokens := seedlingTokens(t)
-	f := &fake{words: story(t, tokens, 40), before: func(_ http.ResponseWriter, r *http.Request) bool {
+	counter := seedlingTokens(t)
+	f := &fake{words: append([]string{key + " "}, story(t, counter, 40)...), before: func(_ http.ResponseWriter, r *http.Request) bool {
 		if r.Header.Get("Authorization") != "Bearer "+key {
 			t.Errorf("Authorization: %q", r.Header.Get("Authorization"))
 		}
 		return false
 	}}
-	c := config(t, f.serve(t), tokens)
+	c := config(t, f.serve(t), counter)
 	c.Target.Key = key
 	if _, err := Run(t.Context(), c); err != nil {
 		t.Fatal(err)
@@ -394,5 +408,13 @@ func TestArmName(t *testing.T) {
 		if got := ArmName("assay", model); got != want {
 			t.Errorf("ArmName(%q) = %q, want %q", model, got, want)
 		}
+	}
+}
+
+// This host's load and memory say nothing of a target on another one.
+func TestRemoteTargetIsNotSampled(t *testing.T) {
+	s := &session{target: &target.Target{URL: "http://192.0.2.1:8080"}}
+	if s.startSampler() != nil {
+		t.Error("this host is sampled for a remote target")
 	}
 }

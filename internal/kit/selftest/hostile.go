@@ -116,14 +116,15 @@ var expectations = map[string]expectation{
 		words: "stream-error and truncated: failed", verdict: count.Unchecked, codes: []figure.Code{figure.StreamError, figure.Truncated}, failed: true,
 	},
 	"no-token": {
-		words: "no TTFT and no rate, not zero", verdict: count.Unchecked, codes: []figure.Code{figure.Short}, noTTFT: true,
+		words: "failed; no TTFT and no rate, not zero", verdict: count.Unchecked,
+		codes: []figure.Code{figure.StreamError, figure.Short}, failed: true, noTTFT: true,
 	},
 }
 
 // Streams that a busy machine spoilt are played again.
 const (
 	hostileTries = 3
-	busyMS       = 15.0 // a frame came so long after it was due
+	busyMS       = 15.0 // a frame came so long after it was due, or the request so long after it was sent
 )
 
 // hostile plays all streams at once and judges what is made of them.
@@ -185,8 +186,11 @@ func (e expectation) check(name string, r *run) HostileCheck {
 		h.Codes = append(h.Codes, string(reason.Code))
 	}
 	h.Why = e.wrong(r, h.Codes)
+	if h.Why == "" {
+		return h
+	}
 	for _, st := range r.stamps {
-		h.Busy = h.Busy || (h.Why != "" && ms(st.at-st.Due) > busyMS)
+		h.Busy = h.Busy || ms(st.at-st.Due) > busyMS || ms(st.Arrived-r.t0) > busyMS
 	}
 	return h
 }

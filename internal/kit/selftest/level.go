@@ -47,17 +47,17 @@ func (lv *LevelReport) add(t *taken, asked int) {
 		return
 	}
 	lv.ReceivedTokens += len(r.stamps)
-	lv.compare(t, &r)
+	lv.compare(&r)
 }
 
 // compare holds what the client says against the server's stamps.
-func (lv *LevelReport) compare(t *taken, r *run) {
+func (lv *LevelReport) compare(r *run) {
 	first := r.stamps[0]
 	// Errors are those of what the user sees; what is withheld counts against the
 	// share that is reported instead.
 	if v := r.figures.TTFT.Value; v != nil {
 		lv.ttft = append(lv.ttft, *v-ms(first.Sent-first.Arrived))
-		lv.request = append(lv.request, ms(first.Arrived-t.t0()))
+		lv.request = append(lv.request, ms(first.Arrived-r.t0))
 		lv.first = append(lv.first, ms(first.at-first.Sent))
 	}
 	// Each frame of these streams is one token.

@@ -164,6 +164,7 @@ type run struct {
 	completion *stream.Completion
 	verdict    count.Verdict
 	figures    *figure.Figures
+	t0         int64    // on the shared clock
 	stamps     []stamps // of the token frames
 	err        error    // it can't be held against them
 }
@@ -199,9 +200,9 @@ func (t *taken) read(asked int) run {
 		out.err = fmt.Errorf("the wall clock was set by %.3f ms during the run", ms(t.drift))
 		return out
 	}
-	t0 := t.t0()
+	out.t0 = t.rec.T0 + t.ofWall
 	for i := range c.Tokens {
-		st := stamps{at: t0 + c.Tokens[i].At}
+		st := stamps{at: out.t0 + c.Tokens[i].At}
 		if err := json.Unmarshal([]byte(frames[c.Tokens[i].Frame].Data), &st); err != nil || st.Sent == 0 {
 			out.err = fmt.Errorf("frame %d has no stamp", c.Tokens[i].Frame)
 			return out
@@ -234,9 +235,6 @@ func counted(c *stream.Completion) (count.Result, []int) {
 	n := len(ends)
 	return count.Judge(append(sources, count.Read(name, count.Text, &n, ""))), ends
 }
-
-// t0 is the start of the request on the shared clock.
-func (t *taken) t0() int64 { return t.rec.T0 + t.ofWall }
 
 // trueRate is the decode rate by the server's stamps; tokens are those of the
 // stream and of its first token frame.

@@ -225,7 +225,11 @@ func (p *pacer) render(pl *playing, s *step) {
 		return
 	}
 	due := pl.stepDue()
-	b := append(append(p.buf[:0], pl.prefix...), s.body...)
+	b := append(p.buf[:0], pl.prefix...)
+	b = append(b, `{"id":"`...)
+	b = append(b, pl.truth.ID...)
+	b = append(b, '"')
+	b = append(b, s.body...)
 	b = append(b, `,"arrived_ns":`...)
 	b = strconv.AppendInt(b, pl.arrived, 10)
 	b = append(b, `,"due_ns":`...)

@@ -9,7 +9,7 @@ import (
 // step is one event that the server sends, or a piece of raw bytes.
 type step struct {
 	due    time.Duration // after the request had arrived
-	body   string        // a JSON object without its closing brace, which a stamp is added to; or raw bytes
+	body   string        // a JSON object without its beginning, an id, and without its closing brace, before which the stamps go; or raw bytes
 	raw    bool
 	tokens int // that it carries
 }
@@ -25,31 +25,26 @@ type wire struct {
 
 var plainWire = wire{prefix: "data: ", suffix: "\n\n"}
 
-// script is a stream, ready to be played.
+// script is a stream, ready to be played, as often as is wanted.
 type script struct {
 	wire
 	steps []step
 }
 
 const (
-	jsonHead = `{"id":"%s","object":"chat.completion.chunk","created":1700000000,"model":"selftest","choices":[`
-	finish   = `{"index":0,"delta":{},"finish_reason":"length"}]`
+	head   = `,"object":"chat.completion.chunk","created":1700000000,"model":"selftest","choices":[`
+	finish = `{"index":0,"delta":{},"finish_reason":"length"}]`
 )
 
 // writer builds a script.
 type writer struct {
-	s    schedule
-	head string
-	out  *script
+	s   schedule
+	out *script
 }
 
-func newWriter(id string, s schedule) *writer {
-	return &writer{s: s, head: fmt.Sprintf(jsonHead, id), out: &script{wire: plainWire}}
-}
-
-// event adds a JSON event; rest is what follows the head.
+// event adds a JSON event; rest is what its choices hold and what follows them.
 func (w *writer) event(due time.Duration, tokens int, rest string) {
-	w.out.steps = append(w.out.steps, step{due: due, body: w.head + rest, tokens: tokens})
+	w.out.steps = append(w.out.steps, step{due: due, body: head + rest, tokens: tokens})
 }
 
 func (w *writer) raw(due time.Duration, bytes string) {
@@ -83,7 +78,7 @@ func (w *writer) tokens(field string, from, to int) {
 		}
 		i := k % len(words)
 		if shared[i] == "" {
-			shared[i] = w.head + delta(field, words[i])
+			shared[i] = head + delta(field, words[i])
 		}
 		w.out.steps = append(w.out.steps, step{due: w.at(k), body: shared[i], tokens: 1})
 	}

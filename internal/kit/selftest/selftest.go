@@ -156,7 +156,7 @@ func (r *Report) judge() {
 	for _, h := range r.Hostile {
 		switch {
 		case h.Busy:
-			r.Late = append(r.Late, fmt.Sprintf("stream %s: frames came more than %g ms after they were due", h.Play, busyMS))
+			r.Late = append(r.Late, fmt.Sprintf("stream %s: frames came more than %g ms after they were due, or the request after it was sent", h.Play, busyMS))
 		case h.Why != "":
 			r.Crossed = append(r.Crossed, fmt.Sprintf("stream %s: %s", h.Play, h.Why))
 		}

@@ -28,12 +28,13 @@ const keepTruths = 20_000
 // server, whose writes go through buffers and other goroutines: a stamp is to be
 // followed by the write and by nothing else.
 type server struct {
-	clock  clock
-	pacer  *pacer
-	mu     sync.Mutex
-	serial int
-	truths []Truth
-	conns  map[net.Conn]bool
+	clock   clock
+	pacer   *pacer
+	mu      sync.Mutex
+	serial  int
+	scripts map[schedule]*script
+	truths  []Truth
+	conns   map[net.Conn]bool
 }
 
 // Serve plays streams on l until ctx ends.
@@ -46,7 +47,7 @@ func Serve(ctx context.Context, l net.Listener) error {
 	// The pacer comes back from each sleep to a free processor of the Go runtime,
 	// and never waits for one behind a request that is parsed.
 	runtime.GOMAXPROCS(max(4, runtime.GOMAXPROCS(0)))
-	s := &server{clock: c, pacer: newPacer(c), conns: map[net.Conn]bool{}}
+	s := &server{clock: c, pacer: newPacer(c), scripts: map[schedule]*script{}, conns: map[net.Conn]bool{}}
 	var running sync.WaitGroup
 	running.Go(s.pacer.run)
 	unhook := context.AfterFunc(ctx, func() { l.Close() })
@@ -164,10 +165,7 @@ func (s *server) complete(conn net.Conn, body []byte, arrived int64) error {
 	if !ask.Stream {
 		return replyJSON(conn, whole(id, sch))
 	}
-	sc, err := sch.write(id)
-	if err != nil {
-		return replyError(conn, http.StatusBadRequest, err)
-	}
+	sc := s.script(sch)
 	raw, err := conn.(*net.TCPConn).SyscallConn()
 	if err != nil {
 		return err
@@ -187,6 +185,24 @@ func (s *server) complete(conn net.Conn, body []byte, arrived int64) error {
 		err = errors.New("hung up, as was asked for")
 	}
 	return err
+}
+
+// keepScripts is how many schedules are kept ready.
+const keepScripts = 32
+
+// script finds or writes a schedule's script: all streams of a level share one.
+func (s *server) script(sch schedule) *script {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sc := s.scripts[sch]
+	if sc == nil {
+		if len(s.scripts) >= keepScripts {
+			clear(s.scripts)
+		}
+		sc = sch.write()
+		s.scripts[sch] = sc
+	}
+	return sc
 }
 
 // whole is a reply that is not streamed.

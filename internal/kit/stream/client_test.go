@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -346,6 +347,60 @@ func TestAConnectionCanBeUsedAgain(t *testing.T) {
 		if _, err := c.Do(context.Background(), Request{URL: url}); err == nil {
 			t.Errorf("%s: a closed connection was used", name)
 		}
+	}
+}
+
+// A request that failed may have reached the engine, so it is never sent again,
+// not even on a connection that had gone stale.
+func TestNothingIsSentTwice(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var connections, requests atomic.Int32
+	done := make(chan struct{})
+	go func() { // answers the first request of a connection, hangs up at the second
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			connections.Add(1)
+			r := bufio.NewReader(c)
+			for k := 0; ; k++ {
+				req, err := http.ReadRequest(r)
+				if err != nil {
+					break
+				}
+				io.Copy(io.Discard, req.Body)
+				requests.Add(1)
+				if k > 0 {
+					break
+				}
+				io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na")
+			}
+			c.Close()
+		}
+	}()
+	url := "http://" + l.Addr().String()
+	c, err := Dial(context.Background(), Options{}, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Do(context.Background(), Request{URL: url}); err != nil {
+		t.Fatal(err)
+	}
+	rec, err := c.Do(context.Background(), Request{URL: url})
+	var e *Error
+	if !errors.As(err, &e) || e.Phase != PhaseHeader || !rec.Reused {
+		t.Errorf("the second request: %v, reused %v", err, rec.Reused)
+	}
+	l.Close()
+	<-done
+	if connections.Load() != 1 || requests.Load() != 2 {
+		t.Errorf("%d requests over %d connections, want 2 over 1", requests.Load(), connections.Load())
 	}
 }
 

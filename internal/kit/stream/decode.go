@@ -54,11 +54,14 @@ func (d *decoder) frame(i int, f *Frame) {
 	}
 	d.labels(&s)
 	t := token{}
-	d.openAI(i, f, &s, &t)
-	d.llamaNative(i, f, &s, &t)
-	d.ollama(i, f, &s, &t)
+	d.openAI(&s, &t)
+	d.llamaNative(&s, &t)
+	d.ollama(&s, &t)
 	running := d.counts(&s)
 	d.token(i, f, &t, running)
+	if t.finish != "" {
+		d.finish(i, f, t.finish)
+	}
 }
 
 // bad keeps why a frame could not be read; a broken last frame is the usual
@@ -101,9 +104,10 @@ type token struct {
 	role                      bool
 	running                   *int
 	ids                       list[num]
+	finish                    string // why the generation ended; empty: it did not
 }
 
-func (d *decoder) openAI(i int, f *Frame, s *shape, t *token) {
+func (d *decoder) openAI(s *shape, t *token) {
 	for k := range s.Choices.v {
 		ch := &s.Choices.v[k]
 		if n := ch.Index.count(); n != nil && *n != 0 {
@@ -120,7 +124,7 @@ func (d *decoder) openAI(i int, f *Frame, s *shape, t *token) {
 			t.ids = ch.TokenIDs
 		}
 		if ch.FinishReason.v != "" {
-			d.finish(i, f, ch.FinishReason.v)
+			t.finish = ch.FinishReason.v
 		}
 	}
 }
@@ -144,7 +148,7 @@ func (t *token) delta(m *delta) {
 	}
 }
 
-func (d *decoder) llamaNative(i int, f *Frame, s *shape, t *token) {
+func (d *decoder) llamaNative(s *shape, t *token) {
 	if s.Choices.ok || s.Stop == nil {
 		return
 	}
@@ -156,16 +160,15 @@ func (d *decoder) llamaNative(i int, f *Frame, s *shape, t *token) {
 	if !*s.Stop {
 		return
 	}
-	reason := "stop"
+	t.finish = "stop"
 	if s.StopType.v == "limit" || bool(s.StoppedLimit) {
-		reason = "length"
+		t.finish = "length"
 	}
-	d.finish(i, f, reason)
 	d.c.Done = true
 	d.c.Usage = &Usage{Field: "tokens_predicted", Prompt: s.TokensEvaluated.count(), Completion: s.TokensPredicted.count()}
 }
 
-func (d *decoder) ollama(i int, f *Frame, s *shape, t *token) {
+func (d *decoder) ollama(s *shape, t *token) {
 	if s.Choices.ok || s.OllamaDone == nil {
 		return
 	}
@@ -178,11 +181,9 @@ func (d *decoder) ollama(i int, f *Frame, s *shape, t *token) {
 		return
 	}
 	d.c.Done = true
-	reason := s.DoneReason.v
-	if reason == "" {
-		reason = "stop"
+	if t.finish = s.DoneReason.v; t.finish == "" {
+		t.finish = "stop"
 	}
-	d.finish(i, f, reason)
 	// Ollama leaves a zero out, so what is absent is unknown.
 	d.c.Usage = &Usage{Field: "eval_count", Prompt: s.PromptEvalCount.count(), Completion: s.EvalCount.count()}
 	d.c.Timings = &Timings{
@@ -200,8 +201,14 @@ func milliseconds(ns num) *float64 {
 	return &ms
 }
 
+// finish keeps the frame that ended the generation. A server may say it once
+// more, beside the usage half a second later: that frame ends nothing.
 func (d *decoder) finish(i int, f *Frame, reason string) {
-	d.c.FinishReason, d.c.FinishFrame, d.c.FinishAt = reason, i, f.At
+	c := d.c
+	if n := len(c.Tokens); c.FinishFrame >= 0 && (n == 0 || c.Tokens[n-1].Frame <= c.FinishFrame) {
+		return
+	}
+	c.FinishReason, c.FinishFrame, c.FinishAt = reason, i, f.At
 }
 
 // counts keeps the latest usage and timings and gives the running count of the

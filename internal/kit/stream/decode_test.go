@@ -204,9 +204,19 @@ func TestDecode(t *testing.T) {
 			},
 		},
 		{
-			"an error of null is none",
-			[]string{`{"error":null,"choices":[{"delta":{"content":"a"}}]}`},
-			[]string{"frames 1 data, 0 comments, 0 roles", "token 0 content to byte 1", `joined "a"`},
+			"an error of null is none, nor is an empty one",
+			[]string{`{"error":null,"choices":[{"delta":{"content":"a"}}]}`, `{"error":"","choices":[{"delta":{"content":"b"}}]}`},
+			[]string{"frames 2 data, 0 comments, 0 roles", "token 0 content to byte 1", "token 1 content to byte 2", `joined "ab"`},
+		},
+		{
+			"finish_reason once more beside the usage: the first one ended the reply",
+			[]string{chat(`{"content":"a"}`), `{"choices":[{"delta":{},"finish_reason":"length"}]}`, `{"choices":[{"delta":{},"finish_reason":"stop"}],"usage":{"completion_tokens":1}}`},
+			[]string{"frames 3 data, 0 comments, 0 roles", "token 0 content to byte 1", `joined "a"`, "finish length in frame 1 at 2 ms", "usage prompt ?, completion 1, cached ?, reasoning ?"},
+		},
+		{
+			"finish_reason with every text frame: the last one ended it",
+			[]string{`{"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}`, `{"choices":[{"delta":{"content":"b"},"finish_reason":"length"}]}`},
+			[]string{"frames 2 data, 0 comments, 0 roles", "token 0 content to byte 1", "token 1 content to byte 2", `joined "ab"`, "finish length in frame 1 at 2 ms"},
 		},
 		{
 			"unknown shapes, broken JSON, fields of odd types",

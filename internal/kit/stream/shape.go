@@ -182,7 +182,8 @@ func (l *lenient[T]) UnmarshalJSON(b []byte) error {
 // object with a message.
 func errorText(raw json.RawMessage) string {
 	raw = bytes.TrimSpace(raw)
-	if len(raw) == 0 || string(raw) == "null" || string(raw) == "false" {
+	switch string(raw) {
+	case "", "null", "false", `""`: // there is a field for errors, and none in it
 		return ""
 	}
 	var s str

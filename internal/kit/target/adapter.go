@@ -99,7 +99,9 @@ type LogRecord struct {
 	PromptN       *int   // prompt tokens computed
 	Cached        *int   // prompt tokens reused
 	PromptMS      *float64
-	Generated     *int
+	Generated     *int // as the log says it: Generated + Offset is the number of tokens
+	Offset        int
+	OffsetWhy     string // where the offset comes from
 	DecodeMS      *float64
 	DecodeRate    *float64 // tokens a second, as the log says it
 	PromptRate    *float64

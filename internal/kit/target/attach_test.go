@@ -188,3 +188,15 @@ func TestNoTokenizeEndpoint(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// Only of a target on this machine do this machine's figures say anything.
+func TestLoopback(t *testing.T) {
+	for url, want := range map[string]bool{
+		"http://127.0.0.1:8080": true, "http://127.9.9.9": true, "http://localhost:1": true, "http://[::1]:8080": true,
+		"http://192.168.1.2:8080": false, "https://example.com": false, "http://localhost.example.com": false, "http://[fe80::1]:1": false,
+	} {
+		if got := Loopback(url); got != want {
+			t.Errorf("Loopback(%q) = %v", url, got)
+		}
+	}
+}

@@ -55,8 +55,9 @@ func (openAI) ReadThreads([]byte) (Threads, error) { return Threads{}, errUnknow
 
 func (openAI) Facts() Facts { return Facts{MayRefuse: true} }
 
-// llamaCppPython is the server of the llama-cpp-python package. It ignores
-// fields that it does not know, ignore_eos among them.
+// llamaCppPython is the server of the llama-cpp-python package. Its streams hold
+// no usage; what it counts is only in its log, which it writes unless started
+// with --verbose false.
 type llamaCppPython struct{ openAI }
 
 func (llamaCppPython) Name() string { return "llama-cpp-python" }
@@ -86,10 +87,25 @@ func (llamaCppPython) Identify(p *Probe) Identity {
 	return id
 }
 
-func (llamaCppPython) Fields(Ask) map[string]any { return nil }
+// Fields: it ignores ignore_eos; min_tokens bars the end token (the one, of a
+// model that has several) until that many are generated.
+func (llamaCppPython) Fields(a Ask) map[string]any {
+	if !a.IgnoreEOS {
+		return nil
+	}
+	return map[string]any{"min_tokens": a.MaxTokens}
+}
 
 func (llamaCppPython) TokenizeForms() []TokenizeForm { return []TokenizeForm{pythonForm} }
 
-// Facts: the end token is not generated text there and is not counted
-// separately; the package documents no rate.
-func (llamaCppPython) Facts() Facts { return Facts{} }
+// ReadLog reads the lines that llama.cpp's library prints. It counts the passes
+// of one token each; the first token came from the pass over the prompt.
+func (llamaCppPython) ReadLog(segment []byte) (LogRecord, error) {
+	rec, err := llamaServer{}.ReadLog(segment)
+	if err == nil {
+		rec.Offset, rec.OffsetWhy = 1, "the log counts passes of one token (runs); the first token came from the prompt's"
+	}
+	return rec, err
+}
+
+func (llamaCppPython) Facts() Facts { return Facts{DecodeBasis: "n-1", ExactLength: true} }

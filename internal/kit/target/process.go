@@ -48,7 +48,8 @@ func Start(ctx context.Context, l Launch, o Options) (*Target, error) {
 		err = t.meet(ctx, o)
 	}
 	if err != nil {
-		return nil, errors.Join(err, p.Stop(0))
+		_ = p.Stop(0) // it may have ended by itself; then err says so
+		return nil, err
 	}
 	return t, nil
 }

@@ -63,7 +63,10 @@ func Attach(ctx context.Context, rawURL string, o Options) (*Target, error) {
 			return nil, fmt.Errorf("the target's log: %w", err)
 		}
 	}
-	return t, t.meet(ctx, o)
+	if err := t.meet(ctx, o); err != nil {
+		return nil, err
+	}
+	return t, nil
 }
 
 // meet probes a server that is there and settles on an adapter.

@@ -1,38 +1,25 @@
-package runner
+package derive
 
 import (
 	"assay/internal/kit/row"
-	"assay/internal/kit/target"
 	"assay/internal/kit/telemetry"
 )
-
-// startSampler begins to watch the machine, unless the target runs on another
-// one: figures of this host would say nothing of it.
-func (s *session) startSampler() *telemetry.Sampler {
-	if !target.Loopback(s.target.URL) {
-		return nil
-	}
-	if p := s.target.Process; p != nil {
-		return telemetry.Start(s.Root, p.PID, "")
-	}
-	return telemetry.Start(s.Root, 0, "attached: the target's process is not known")
-}
 
 // gibibyte is the unit of mem_available_gib_min.
 const gibibyte = 1 << 30
 
 // telemetry sets what the samples say and gives the reason for every figure that
 // is not sampled.
-func (s *session) telemetry(r *row.Row, m *measured) {
-	t := &r.Telemetry
-	if m.rec != nil {
-		t0 := float64(m.rec.T0) / 1e9
-		seconds := float64(m.rec.EndAt) / 1e9
+func (s *source) telemetry(r *row.Row) {
+	t, samples := &r.Telemetry, s.facts.Samples
+	if rec := s.rec.Recording; rec != nil {
+		t0 := float64(rec.T0) / 1e9
+		seconds := float64(rec.EndAt) / 1e9
 		t.Window = row.Window{T0: &t0, T1: new(t0 + seconds), Seconds: &seconds}
 	} else {
 		r.Null("no connection was made", "telemetry.window.t0", "telemetry.window.t1", "telemetry.window.seconds")
 	}
-	t.Window.HostSamples, t.Window.GPUSamples = new(len(m.samples)), new(0)
+	t.Window.HostSamples, t.Window.GPUSamples = new(len(samples)), new(0)
 
 	const energy = "energy and temperatures are not sampled by this version"
 	r.Null(energy, "telemetry.board", "telemetry.temps", "telemetry.power_limit")
@@ -43,12 +30,12 @@ func (s *session) telemetry(r *row.Row, m *measured) {
 	r.Null("memory pressure is not sampled by this version",
 		"telemetry.memory.user_psi_full_avg10_max", "telemetry.memory.psi_full_avg10_max", "telemetry.memory.unit_psi_full_avg10_max",
 		"telemetry.memory.psi_rule", "telemetry.memory.unit_max_events_delta")
-	if m.samples == nil {
+	if samples == nil {
 		r.Null("remote target: this host's figures say nothing of it", "telemetry.load.load1_mean", "telemetry.memory.mem_available_gib_min", "telemetry.pinned")
 		return
 	}
 	get := func(path string, src telemetry.Source, set func(telemetry.Summary)) {
-		sum, err := telemetry.Summarize(m.samples, src)
+		sum, err := telemetry.Summarize(samples, src)
 		if err != nil {
 			r.Null(err.Error(), path)
 			return

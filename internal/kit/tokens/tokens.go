@@ -1,4 +1,6 @@
-package runner
+// Package tokens turns text into a model's tokens, with the tokenizer and the
+// chat template that a GGUF file holds, or by asking whoever has them.
+package tokens
 
 import (
 	"encoding/json"
@@ -12,9 +14,9 @@ import (
 	"assay/internal/tokenizer"
 )
 
-// Tokens is what can turn text into the model's tokens: its tokenizer, read from
-// a GGUF file, or the server that is measured.
-type Tokens struct {
+// Counter can turn text into the model's tokens: its tokenizer, read from a GGUF
+// file, or the server that is measured.
+type Counter struct {
 	Name   string         // whose tokenizer it is, for rows
 	Encode prompt.Encoder // nil: unknown, because of Why
 	Why    string
@@ -22,23 +24,23 @@ type Tokens struct {
 	Piece func(id int32) []byte
 	// Prompt counts the tokens of the chat prompt of one user message, and of what
 	// precedes the nonce in it. It is nil when the template is not known.
-	Prompt func(content, nonce string) (PromptSize, error)
+	Prompt func(content, nonce string) (Size, error)
 }
 
-// PromptSize is a rendered chat prompt in tokens.
-type PromptSize struct {
+// Size is a rendered chat prompt in tokens.
+type Size struct {
 	Total       *int // nil: not known
 	BeforeNonce int
 }
 
 // FromGGUF reads tokenizer and chat template of a model file. name is how rows
 // call it.
-func FromGGUF(f *gguf.File, name string) (*Tokens, error) {
+func FromGGUF(f *gguf.File, name string) (*Counter, error) {
 	tok, err := tokenizer.New(f)
 	if err != nil {
 		return nil, err
 	}
-	t := &Tokens{
+	c := &Counter{
 		Name: name,
 		Encode: func(text string) ([]int32, error) {
 			return tok.Encode(text, tokenizer.Options{}), nil
@@ -47,35 +49,35 @@ func FromGGUF(f *gguf.File, name string) (*Tokens, error) {
 	}
 	template, err := chat.FromGGUF(f)
 	if errors.Is(err, gguf.ErrMissing) {
-		return t, nil
+		return c, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	t.Prompt = func(content, nonce string) (PromptSize, error) {
-		return promptSize(tok, template, content, nonce)
+	c.Prompt = func(content, nonce string) (Size, error) {
+		return sizeOf(tok, template, content, nonce)
 	}
-	return t, nil
+	return c, nil
 }
 
-// promptSize renders the chat prompt of one user message as a server does.
-func promptSize(tok *tokenizer.Tokenizer, template *chat.Template, content, nonce string) (PromptSize, error) {
+// sizeOf renders the chat prompt of one user message as a server does.
+func sizeOf(tok *tokenizer.Tokenizer, template *chat.Template, content, nonce string) (Size, error) {
 	messages, err := json.Marshal([]map[string]string{{"role": "user", "content": content}})
 	if err != nil {
-		return PromptSize{}, err
+		return Size{}, err
 	}
 	text, err := template.Render(chat.Input{Messages: messages, AddGenerationPrompt: true})
 	if err != nil {
-		return PromptSize{}, err
+		return Size{}, err
 	}
 	before, _, ok := strings.Cut(text, nonce)
 	if !ok {
-		return PromptSize{}, fmt.Errorf("the chat template leaves the nonce out")
+		return Size{}, fmt.Errorf("the chat template leaves the nonce out")
 	}
 	options := tokenizer.Options{AddSpecial: true, ParseSpecial: true}
 	if bos, ok := tok.BOS(); ok && strings.HasPrefix(text, string(tok.Piece(bos))) {
 		options.AddSpecial = false // the template has put it there itself
 	}
 	total := len(tok.Encode(text, options))
-	return PromptSize{Total: &total, BeforeNonce: len(tok.Encode(before, options))}, nil
+	return Size{Total: &total, BeforeNonce: len(tok.Encode(before, options))}, nil
 }
