@@ -19,9 +19,9 @@ test: lint ## all checks of a change: lint, tests, race detector (what .ci/run c
 	$(GO) -C tools test ./...
 	$(MAKE) race
 
-# The race detector needs cgo; the assembly it can't see is switched off. The
-# engine's golden tests would take an hour under it, so those packages run only
-# the tests that share memory between goroutines.
+# The race detector needs cgo; the assembly it can't see is switched off. Under
+# -short, tests that share nothing between goroutines but compute a lot are left
+# out: they would take an hour.
 race: ## the race detector over everything that shares memory
 	ASSAY_SIMD=none CGO_ENABLED=1 $(GO) test -race -short ./...
 
@@ -45,7 +45,8 @@ FUZZTIME ?= 60s
 fuzz: ## every fuzz target for FUZZTIME each
 	@tools/fuzz.sh $(FUZZTIME)
 
-check-wide: fuzz ## slow checks: fuzzing, official clients and servers of others
+check-wide: fuzz ## slow checks: fuzzing, wide random tests, official clients and servers of others
+	ASSAY_WIDE=1 $(GO) test -count=1 ./internal/kit/stream
 	tools/peers/openai_client.sh
 	tools/peers/llama_cpp_python.sh
 	tools/peers/llama_server.sh

@@ -21,6 +21,8 @@ type run struct {
 	span   span
 	clumps clumps
 	lagMS  *float64 // p99 of the client's lag
+
+	firstBurst int // token frames in the first burst
 }
 
 // Read fills in what a completion says of the prompt and the engine; the caller
@@ -125,6 +127,7 @@ func (r *run) window() {
 	}
 	groups, middle := bursts(frames)
 	next := groups[0].next
+	r.firstBurst = next
 	r.span = tokensBetween(r.in, next)
 	r.clumps = r.readClumps()
 	w := &r.figs.Window

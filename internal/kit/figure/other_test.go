@@ -178,6 +178,37 @@ func TestRounds(t *testing.T) {
 	}
 }
 
+// One read in 100 that was late (20 ms) leaves the p99 alone. In the middle it
+// moves no figure; the first moves TTFT (100 ms, 1 % is 1 ms) and the start of
+// the decode window (1 s), the last only its end.
+func TestLagAtAnEdge(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		late func(n int) int
+		want string
+	}{
+		{"middle", func(n int) int { return n / 2 }, ""},
+		{"first", func(int) int { return 0 }, "ttft_ms ttfv_ms decode_tok_s decode_tok_s_simple prompt_tok_s_client rounds_per_s"},
+		{"last", func(n int) int { return n - 1 }, "decode_tok_s decode_tok_s_simple rounds_per_s"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in := good(t)
+			tokens := in.Completion.Tokens
+			for i := range tokens {
+				tokens[i].Kernel = tokens[i].At - 1e5
+			}
+			tokens[c.late(len(tokens))].Kernel = tokens[c.late(len(tokens))].At - 20e6
+			var got []string
+			for _, w := range figure.Compute(in).Withheld {
+				got = append(got, w.Figures...)
+			}
+			if strings.Join(got, " ") != c.want {
+				t.Errorf("withheld %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
 // The lag is taken from the stamps when the kernel's are there: here each frame
 // waited 0.1 ms and one of 100 waited 20 ms.
 func TestLagFromStamps(t *testing.T) {

@@ -3,7 +3,6 @@ package row
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -52,7 +51,7 @@ func (r *Row) Fill(in *figure.Inputs, f *figure.Figures) {
 	r.figures(f)
 	r.window(&f.Window)
 	r.count(&in.Count)
-	r.timings(c.Timings, in)
+	r.timings(c.Timings, &in.Engine, f.DecodeBasis)
 	r.flags(in, f)
 }
 
@@ -226,7 +225,7 @@ func (r *Row) count(c *count.Result) {
 
 // timings sets the server's own times and rates. Times a token are computed
 // from its count and time.
-func (r *Row) timings(t *stream.Timings, in *figure.Inputs) {
+func (r *Row) timings(t *stream.Timings, e *figure.Engine, basis figure.Basis) {
 	r.ServerTimings, r.EngineRates = ServerTimings{}, EngineRates{}
 	if t != nil {
 		r.ServerTimings = ServerTimings{
@@ -239,29 +238,12 @@ func (r *Row) timings(t *stream.Timings, in *figure.Inputs) {
 	if hasNil(reflect.ValueOf(r.ServerTimings)) {
 		r.Null("the stream's timings lack what is null here", "server_timings")
 	}
-	e := &in.Engine
 	r.EngineRates.Prompt = r.engineRate("prompt", EngineRate{
 		ReportedTokS: r.ServerTimings.PromptPerSecond, TokS: r.PromptTokSServer, Tokens: e.PromptN, MS: e.PromptMS, Source: textOrNull(e.Source),
 	}, figure.BasisTokens)
-	basis := e.Basis
-	if v := firstOf(r.DecodeTokSServer, r.DecodeTokSServerWithheld); v != nil && basis == "" {
-		basis = figure.BasisTokens
-		if math.Round(*v**e.DecodeMS/1e3) == float64(*e.Generated-1) {
-			basis = figure.BasisIntervals
-		}
-	}
 	r.EngineRates.Decode = r.engineRate("decode", EngineRate{
 		ReportedTokS: e.ReportedRate, TokS: r.DecodeTokSServer, Tokens: e.Generated, MS: e.DecodeMS, Source: textOrNull(e.Source),
 	}, basis)
-}
-
-func firstOf(values ...*float64) *float64 {
-	for _, v := range values {
-		if v != nil {
-			return v
-		}
-	}
-	return nil
 }
 
 // engineRate completes a rate and gives the reasons for what it lacks.
