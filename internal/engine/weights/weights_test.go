@@ -1,0 +1,135 @@
+package weights
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"assay/internal/gguf"
+)
+
+// small is a file with a vector, a matrix and a stack of matrices.
+func small(t *testing.T, more ...func(*gguf.Builder)) *gguf.File {
+	t.Helper()
+	b := gguf.NewBuilder()
+	b.Set("general.architecture", "test")
+	b.Tensor("norm", gguf.F32, []uint64{2}, []byte{0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0}) // 1, -2
+	b.Tensor("matrix", gguf.Q8_0, []uint64{32, 3}, bytes.Repeat([]byte{7}, 3*34))
+	b.Tensor("line", gguf.Q8_0, []uint64{32}, make([]byte, 34))
+	b.Tensor("experts", gguf.F16, []uint64{4, 2, 3}, seq(4*2*3*2))
+	for _, f := range more {
+		f(b)
+	}
+	var out bytes.Buffer
+	if _, err := b.WriteTo(&out); err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Parse("small.gguf", out.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func seq(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(i)
+	}
+	return b
+}
+
+func TestLoad(t *testing.T) {
+	var last, total int64
+	s, err := Load(context.Background(), small(t), func(done, all int64) { last, total = done, all })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if last == 0 || last > total || int64(s.Bytes()) != total {
+		t.Errorf("progress ended at %d of %d, %d bytes mapped", last, total, s.Bytes())
+	}
+	v, err := s.Vector("norm", 2)
+	if err != nil || v[0] != 1 || v[1] != -2 {
+		t.Errorf("norm: %v, %v", v, err)
+	}
+	m, err := s.Matrix("matrix", 3, 32)
+	if err != nil || m.Rows != 3 || m.Cols != 32 || len(m.Row(2)) != 34 || m.Row(2)[5] != 7 {
+		t.Errorf("matrix: %+v, %v", m, err)
+	}
+	e, err := s.Experts("experts", 3, 2, 4)
+	if err != nil || len(e) != 3 || !bytes.Equal(e[1].Row(0), seq(48)[16:24]) {
+		t.Errorf("experts: %v", err)
+	}
+	if p := uintptr(unsafe.Pointer(&m.Data[0])); p%align != 0 {
+		t.Errorf("the matrix starts at %#x, not at a multiple of %d", p, align)
+	}
+	if huge, err := s.HugeBytes(); runtime.GOOS == "linux" && (err != nil || huge < 0 || huge > int64(s.Bytes())) {
+		t.Errorf("huge bytes: %d, %v", huge, err)
+	}
+}
+
+// What is missing, of another shape or in another format is told with the
+// file's name and the tensor's.
+func TestErrorsNameTheTensor(t *testing.T) {
+	s, err := Load(context.Background(), small(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	for want, get := range map[string]func() error{
+		"small.gguf: tensor nothing is missing":                                            func() error { _, err := s.Matrix("nothing", 1, 1); return err },
+		"small.gguf: tensor matrix has dimensions [32 3], but the metadata ask for [32 4]": func() error { _, err := s.Matrix("matrix", 4, 32); return err },
+		"small.gguf: tensor experts has dimensions [4 2 3], but":                           func() error { _, err := s.Experts("experts", 2, 2, 4); return err },
+		"small.gguf: tensor line is Q8_0, but a norm must be F32":                          func() error { _, err := s.Vector("line", 32); return err },
+	} {
+		if err := get(); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+	if s.Has("nothing") || !s.Has("norm") {
+		t.Error("Has is wrong")
+	}
+}
+
+func TestLoadRefusesUnknownFormats(t *testing.T) {
+	f := small(t, func(b *gguf.Builder) {
+		for _, name := range []string{"a", "b", "c", "d", "e"} {
+			b.Tensor(name, gguf.I32, []uint64{1}, make([]byte, 4))
+		}
+	})
+	_, err := Load(context.Background(), f, nil)
+	if want := "small.gguf: 5 of 9 tensors are in formats that this engine can't run yet: a (I32), b (I32), c (I32), d (I32) and 1 more"; err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("error %v, want %q", err, want)
+	}
+}
+
+func TestLoadStops(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Load(ctx, small(t), nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want cancelled", err)
+	}
+}
+
+// An empty model is no model, but no crash either.
+func TestLoadNothing(t *testing.T) {
+	a, err := newArena(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := a.hugeBytes(); n != 0 || (err != nil && runtime.GOOS == "linux") {
+		t.Errorf("huge bytes of nothing: %d, %v", n, err)
+	}
+	if err := errors.Join(a.close(), a.close()); err != nil {
+		t.Error(err)
+	}
+}
