@@ -97,12 +97,16 @@ func newRunCommand(env *Env) *cobra.Command {
 	f.StringVarP(&o.out, "out", "o", "", "new or empty `folder` for the rows (default: assay-runs/TIME)")
 	f.BoolVar(&o.json, "json", false, "print the summary as JSON")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print what would run, and run nothing")
-	f.StringVar(&o.progress, "progress", "auto", "auto (on a terminal only), plain (a line a step) or none")
+	f.StringVar(&o.progress, "progress", "auto", progressHelp)
 	return cmd
 }
 
 func runRun(ctx context.Context, env *Env, o runOptions) error {
 	if err := o.check(); err != nil {
+		return err
+	}
+	steps, err := newSteps(env, o.progress)
+	if err != nil {
 		return err
 	}
 	c, err := o.config(env)
@@ -113,10 +117,6 @@ func runRun(ctx context.Context, env *Env, o runOptions) error {
 		return o.printPlan(env, c)
 	}
 	if err := o.openFiles(ctx, env, c); err != nil {
-		return err
-	}
-	steps, err := newSteps(env, o.progress)
-	if err != nil {
 		return err
 	}
 	rows := report.NewBuilder()
@@ -164,8 +164,6 @@ func (o *runOptions) check() error {
 		}
 	}
 	switch {
-	case o.progress != "auto" && o.progress != "plain" && o.progress != "none":
-		return usagef("--progress: %q is none of auto, plain, none", o.progress)
 	case o.threads < 0:
 		return usagef("--threads: %d is not a number of threads (want 0 for one a core, or more)", o.threads)
 	case o.given("arm") && o.arm == "":

@@ -17,20 +17,23 @@ type steps struct {
 	drawn  bool
 }
 
+// progressHelp says what --progress takes.
+const progressHelp = "auto (on a terminal only), plain (a line a step) or none"
+
 func newSteps(env *Env, mode string) (*steps, error) {
 	switch {
 	case mode == "plain":
 		return &steps{to: env.Stderr}, nil
 	case mode == "auto" && env.StderrIsTerminal:
 		return &steps{to: env.Stderr, redraw: true}, nil
+	case mode == "auto" || mode == "none":
+		return &steps{}, nil
 	}
-	return &steps{}, nil
+	return nil, usagef("--progress: %q is none of auto, plain, none", mode)
 }
 
+// show tells of one step of a run.
 func (s *steps) show(e runner.Event) {
-	if s.to == nil {
-		return
-	}
 	switch e.Kind {
 	case runner.TargetStarts:
 		s.line("waiting for the target", false)
@@ -78,6 +81,9 @@ func value(name string, v *float64, unit string) string {
 
 // line shows a text; one that stays is not drawn over.
 func (s *steps) line(text string, stays bool) {
+	if s.to == nil {
+		return
+	}
 	if !s.redraw {
 		fmt.Fprintf(s.to, "assay: %s\n", text)
 		return

@@ -50,8 +50,9 @@ EXIT STATUS
   130  interrupted`
 
 type selftestOptions struct {
-	levels string
-	json   bool
+	levels   string
+	progress string
+	json     bool
 	selftest.Options
 }
 
@@ -72,6 +73,7 @@ func newSelftestCommand(env *Env) *cobra.Command {
 	f.Float64Var(&o.Limits.DecodeErrorPct, "max-decode-error", 0.1, "limit of the decode error in `percent`, at up to 10 streams")
 	f.Float64Var(&o.Limits.TTFTErrorMS, "max-ttft-error", 1, "limit of the median TTFT error in `ms`, at 1 stream")
 	f.Float64Var(&o.Limits.ReportedPct, "min-reported", 95, "least share of runs reported, in `percent`")
+	f.StringVar(&o.progress, "progress", "auto", progressHelp)
 	f.BoolVar(&o.json, "json", false, "print as JSON")
 	cmd.AddCommand(newSelftestServerCommand(env))
 	return cmd
@@ -99,13 +101,18 @@ func runSelftest(ctx context.Context, env *Env, o selftestOptions) error {
 	if err := o.check(); err != nil {
 		return err
 	}
+	steps, err := newSteps(env, o.progress)
+	if err != nil {
+		return err
+	}
 	exe, err := env.Executable()
 	if err != nil {
 		return err
 	}
 	o.Argv, o.Env = []string{exe, "selftest", "server", "--port", "0"}, target.Scrub(env.Environ())
-	o.Tell = func(line string) { fmt.Fprintf(env.Stderr, "assay: selftest: %s\n", line) }
+	o.Tell = func(line string) { steps.line("selftest: "+line, false) }
 	rep, err := selftest.Run(ctx, o.Options)
+	steps.clear()
 	if err != nil {
 		return err
 	}
