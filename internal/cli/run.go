@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -129,6 +130,9 @@ func runRun(ctx context.Context, env *Env, o runOptions) error {
 	sum, err := runner.Run(ctx, *c)
 	steps.clear()
 	rep := rows.Report()
+	if err != nil && rep.Rows == 0 && o.out == "" {
+		_ = os.RemoveAll(c.Dir) // ours, and without a row; the error holds the end of the log
+	}
 	if rep.Rows > 0 || o.json && err == nil {
 		if e := o.printResult(env, c, sum, rep); e != nil {
 			return errors.Join(err, e)
@@ -208,7 +212,7 @@ func (o *runOptions) config(env *Env) (*runner.Config, error) {
 		return nil, &exitError{ExitUsage, err}
 	}
 	if c.Dir == "" {
-		c.Dir = filepath.Join("assay-runs", time.Now().UTC().Format("20060102T150405Z"))
+		c.Dir = freshDir()
 	}
 	if err := runner.CheckDir(c.Dir); err != nil {
 		return nil, usagef("--out: %w", err)
@@ -218,6 +222,17 @@ func (o *runOptions) config(env *Env) (*runner.Config, error) {
 		return c, nil
 	}
 	return c, o.launch(env, c)
+}
+
+// freshDir names a folder for the rows that is not there yet.
+func freshDir() string {
+	name := filepath.Join("assay-runs", time.Now().UTC().Format("20060102T150405Z"))
+	for n, dir := 2, name; ; n++ {
+		if _, err := os.Lstat(dir); err != nil {
+			return dir
+		}
+		dir = fmt.Sprintf("%s-%d", name, n)
+	}
 }
 
 // launch says how our own engine is started: as anyone would from a shell.
