@@ -11,8 +11,9 @@ export CGO_ENABLED = 0
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-build: ## build the static binary ./assay
+build: ## build the static binary ./assay, and ./assay-nvml beside it, which reads NVIDIA's library
 	$(GO) build -trimpath -ldflags "-s -w -X assay/internal/cli.commit=$(COMMIT)$(DIRTY)" -o assay ./cmd/assay
+	$(GO) build -trimpath -ldflags "-s -w" -o assay-nvml ./cmd/assay-nvml
 
 test: lint ## all checks of a change: lint, tests, race detector (what .ci/run calls)
 	$(GO) test ./...
@@ -55,4 +56,4 @@ bench: ## the engine's benchmarks; run them on an idle machine
 	$(GO) test -run '^$$' -bench . ./internal/engine/kernel ./internal/engine/model ./internal/engine/pool ./internal/tokenizer
 
 clean: ## remove what was built
-	rm -rf $(BIN) assay
+	rm -rf $(BIN) assay assay-nvml

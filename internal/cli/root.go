@@ -70,6 +70,7 @@ var commands = []func(env *Env) *cobra.Command{
 	newSchemaCommand,
 	newInspectCommand,
 	newTokenizeCommand,
+	newDoctorCommand,
 	newSelftestCommand,
 	newVersionCommand,
 }

@@ -59,7 +59,12 @@ func (o *runOptions) openModelFile(ctx context.Context, env *Env, c *runner.Conf
 	if c.Tokens, err = tokens.FromGGUF(f, modelBase(o.modelFile)); err != nil {
 		return &exitError{ExitUsage, fmt.Errorf("--model-file: %w", err)}
 	}
-	c.Model.FileSHA256, err = hashModel(ctx, env, f, o.modelFile)
+	if c.Model.FileSHA256, err = hashModel(ctx, env, f, o.modelFile); err != nil {
+		return err
+	}
+	if c.Model.Path = o.modelFile; o.modelFile == seedling.Name {
+		c.Model.Path, err = env.Executable() // which holds that model
+	}
 	return err
 }
 

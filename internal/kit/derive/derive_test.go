@@ -68,6 +68,41 @@ func metrics(predicted int) []byte {
 	return fmt.Appendf(nil, "assay_tokens_predicted_total %d\nassay_tokens_predicted_seconds_total %v\nassay_prompt_tokens_total 88\n", predicted, float64(predicted)/100)
 }
 
+// samples were read around a run of 496 ms: the processor's package drew 100 W, a
+// GPU between 40 and 60 W, and another program ran beside ours.
+func samples(t0 int64) *telemetry.Record {
+	const before, after = 998e6, 1498e6 // since Origin; the run begins at 1 s
+	track := func(source string, hz float64, at []int64, series ...telemetry.Series) telemetry.Track {
+		return telemetry.Track{Source: source, Hz: hz, At: at, Series: series}
+	}
+	two := []int64{before, after}
+	one := func(m telemetry.Metric, of string, v ...float64) telemetry.Series {
+		return telemetry.Series{Metric: m, Of: of, V: v}
+	}
+	package0, at := one(telemetry.RAPLEnergy, "package-0"), []int64{}
+	package0.Counter = true
+	for ns := int64(before); ns <= after; ns += 50e6 {
+		at, package0.V = append(at, ns), append(package0.V, float64(ns)/1e9*100)
+	}
+	return &telemetry.Record{Form: telemetry.Form, Origin: t0 - 1e9, Tracks: []telemetry.Track{
+		track("rapl", 20, at, package0),
+		track("nvidia-smi/0", 1, two, one(telemetry.GPUPower, "GPU 0", 40, 60), one(telemetry.GPUMem, "GPU 0", 1<<30, 1<<30)),
+		track("host", 1, two, one(telemetry.Load1, "", 1, 2), one(telemetry.MemAvailable, "", 1<<33, 1<<32)),
+		track("processes", 1, two, one(telemetry.VmRSS, "", 5e8, 6e8), one(telemetry.VmLck, "", 0, 0), one(telemetry.VmPin, "", 0, 0)),
+		track("noise", 1, two, one(telemetry.NoiseProcs, "", 0, 1), one(telemetry.NoiseCPU, "ffmpeg", 0, 1.25)),
+		track("disk", 1, two, one(telemetry.DiskReads, "nvme0n1", 100, 150), one(telemetry.DiskRead, "nvme0n1", 1e6, 6e6)),
+		track("lag", 40, []int64{1100e6, 1200e6}, one(telemetry.SelfLag, "", 0.25, 0.5)),
+	}}
+}
+
+func encoded(r *telemetry.Record) []byte {
+	out, err := json.Marshal(r)
+	if err != nil {
+		panic(err)
+	}
+	return out
+}
+
 // sample is the evidence of one run of our engine, with its facts.
 func sample() (*evidence.Record, *Facts) {
 	const nonce = "Ticket 10000000."
@@ -97,11 +132,9 @@ func sample() (*evidence.Record, *Facts) {
 		Prompt:   Prompt{Nonce: nonce, Total: new(88), BeforeNonce: new(6)},
 		Exchange: Exchange{MonotonicNS: 500e6, WallNS: 500e6},
 		Text:     Text{Tokenizer: seedling.File, Ends: ends},
-		Samples: []telemetry.Sample{
-			{UnixNS: 1, Values: map[telemetry.Source]float64{telemetry.Load1: 1, telemetry.MemAvailable: 1 << 33, telemetry.VmRSS: 5e8, telemetry.VmLck: 0, telemetry.VmPin: 0}},
-			{UnixNS: 2, Values: map[telemetry.Source]float64{telemetry.Load1: 2, telemetry.MemAvailable: 1 << 32, telemetry.VmRSS: 6e8, telemetry.VmLck: 0, telemetry.VmPin: 0}},
-		},
+		Around:   Around{Disk: "nvme0n1", Baseline: &telemetry.Baseline{Why: "no GPU"}},
 	}
+	rec.Samples = encoded(samples(rec.Recording.T0))
 	return rec, f
 }
 
@@ -132,6 +165,11 @@ func TestRow(t *testing.T) {
 		"load_ms":                        {r.LoadMS, new(12.5)},
 		"telemetry.load.load1_mean":      {r.Telemetry.Load.Load1Mean, new(1.5)},
 		"telemetry.memory.mem_available": {r.Telemetry.Memory.MemAvailableGiBMin, new(4.0)},
+		"telemetry.rapl_package0.joules": {r.Telemetry.RAPLPackage0.Joules, new(49.6)},
+		"telemetry.board.max_w":          {r.Telemetry.Board.MaxW, new(60.0)},
+		"telemetry.vram.max_used_mib":    {r.Telemetry.VRAM.MaxUsedMiB, new(1024.0)},
+		"telemetry.data_reads_per_s":     {r.Telemetry.DataReads.Mean, new(100.0)},
+		"telemetry.data_read_mb_per_s":   {r.Telemetry.DataReadMB.Mean, new(10.0)},
 		"telemetry.window.seconds":       {r.Telemetry.Window.Seconds, new(0.496)},
 	} {
 		if v.got == nil || math.Abs(*v.got-*v.want) > 1e-9**v.want {
@@ -149,6 +187,65 @@ func TestRow(t *testing.T) {
 	}
 	if want := hash("Alice was beginning to get very tired."); *r.SliceSHA256 != want {
 		t.Errorf("slice %s, want %s", *r.SliceSHA256, want)
+	}
+}
+
+// Each energy is held against its own readings: a counter that was read at the
+// edges of the run is shown, half a second of power at 1 Hz is not.
+func TestEnergy(t *testing.T) {
+	rec, f := sample()
+	r := derived(t, rec, f)
+	got := map[string]string{}
+	for _, w := range r.Withheld {
+		got[w.Figure] = fmt.Sprintf("%.3g %v %s", *w.Value, w.Codes, w.Why)
+	}
+	short := func(value string, seconds float64) string {
+		return fmt.Sprintf("%s [energy-short energy-gap] %.1f s at 1 Hz, at least 10 s are needed; 0.5 s without a sample, in a window of %.1f s", value, seconds, seconds)
+	}
+	if diff := cmp.Diff(map[string]string{
+		"telemetry.board.joules":                     short("24.8", 0.5),
+		"telemetry.board.mean_w":                     short("50", 0.5),
+		"telemetry.board.j_per_prompt_token":         short("0.0478", 0.1),
+		"telemetry.board.j_per_output_token":         short("0.519", 0.4),
+		"telemetry.rapl_package0.j_per_prompt_token": "0.114 [energy-gap] 0.1 s without a sample, in a window of 0.1 s",
+	}, got); diff != "" {
+		t.Errorf("withheld: want -, got +:\n%s", diff)
+	}
+	if v := r.Telemetry.RAPLPackage0.JPerOutputToken; v == nil || math.Abs(*v-1) > 1e-9 {
+		t.Errorf("100 W for 10 ms a token: %v J", v)
+	}
+	if got := r.Why["telemetry.rapl_package0.j_per_output_token_net"]; !strings.HasPrefix(got, "no loaded idle was measured: it takes 30 s") {
+		t.Errorf("net: %q", got)
+	}
+	if got := r.Notes["telemetry.load.noise_procs_max"]; *r.Telemetry.Load.NoiseProcsMax != 1 || !strings.Contains(got, "ffmpeg (1.2)") {
+		t.Errorf("noise: %d, %q", *r.Telemetry.Load.NoiseProcsMax, got)
+	}
+	if got := r.Why["telemetry.vram.growth_mib"]; got != "no GPU" {
+		t.Errorf("growth: %q", got)
+	}
+	if got := r.Sources["telemetry.rapl_package0.joules"]; got != "RAPL energy counter: 11 readings, at most 0.05 s apart, over 100 % of the time" {
+		t.Errorf("source of the package's joules: %q", got)
+	}
+}
+
+// Without receive times of the kernel, the lateness of our ticker counts.
+func TestLagOfTheTicker(t *testing.T) {
+	rec, f := sample()
+	for i := range rec.Recording.Reads {
+		rec.Recording.Reads[i].Kernel = -1
+	}
+	if r := derived(t, rec, f); r.DecodeTokS == nil || r.TTFTMS == nil {
+		t.Fatalf("0.5 ms in 100 ms: withheld %+v", r.Withheld)
+	}
+	late := samples(rec.Recording.T0)
+	for i := range late.Tracks {
+		if tr := &late.Tracks[i]; tr.Source == "lag" {
+			tr.Series[0].V = telemetry.Values{0.25, 2}
+		}
+	}
+	rec.Samples = encoded(late)
+	if r := derived(t, rec, f); r.TTFTMS != nil || r.Withheld[0].Codes[0] != string(figure.ClientLag) {
+		t.Errorf("2 ms in 100 ms: TTFT %v, withheld %+v", r.TTFTMS, r.Withheld)
 	}
 }
 
@@ -201,7 +298,14 @@ func TestRunsOfAllKinds(t *testing.T) {
 			f.Start, f.Target.ThreadsLog, f.Target.ThreadsWhy = nil, "", "attached: its start was not seen"
 			f.Model = Model{Why: "attached: the files that the server loaded are not known"}
 		}, row.OK, "", `"start_id":"attached to a server`},
-		"on another host": {func(_ *evidence.Record, f *Facts) { f.Samples = nil }, row.OK, "", `remote target: this host`},
+		"on another host": {func(rec *evidence.Record, f *Facts) {
+			rec.Samples, f.Around = nil, Around{Why: "remote target: this host's figures say nothing of it"}
+		}, row.OK, "", `"telemetry.pinned.vmrss_max_bytes":"remote target: this host`},
+		"without samples":   {func(rec *evidence.Record, _ *Facts) { rec.Samples = nil }, row.OK, "", `no samples were kept`},
+		"nothing was found": {func(rec *evidence.Record, _ *Facts) { rec.Samples = []byte(`{"form":"assay-samples-1"}`) }, row.OK, "", `no source of it was recorded`},
+		"samples of nonsense": {func(rec *evidence.Record, _ *Facts) {
+			rec.Samples = []byte(`{"form":"assay-samples-1","origin_unix_ns":1796161489000000000,"tracks":[{"source":"x","at_ns":[1,2000000000],"series":[{"metric":"vmrss","v":[1e300,-1e300]},{"metric":"load1","v":[-1,null]},{"metric":"noise_procs","v":[1e18,1e18]},{"metric":"gpu_energy","of":"g","counter":true,"v":[9,1]}]}]}`)
+		}, row.OK, "", `the readings are out of range`},
 		"without tokenizer": {func(_ *evidence.Record, f *Facts) {
 			f.Text, f.Prompt = Text{Why: "none"}, Prompt{Nonce: f.Prompt.Nonce, Why: "none"}
 		}, row.OK, "", `"unread":[{"source":"text","why":"none"}]`},
@@ -285,6 +389,7 @@ func TestUnfitEvidence(t *testing.T) {
 		"no nonce":      {func(_ *evidence.Record, f *Facts) { f.Prompt.Nonce = "" }, `prompt.txt: it does not begin with the nonce`},
 		"ends too far":  {func(_ *evidence.Record, f *Facts) { f.Text.Ends[39]++ }, "meta.json: facts.text.ends: token 39 ends at byte 151"},
 		"ends too soon": {func(_ *evidence.Record, f *Facts) { f.Text.Ends = f.Text.Ends[:39] }, "meta.json: facts.text.ends: the tokens end at byte"},
+		"samples":       {func(rec *evidence.Record, _ *Facts) { rec.Samples = []byte(`{"form":"x"}`) }, `samples.zst: samples: form "x"`},
 		"ends go back":  {func(_ *evidence.Record, f *Facts) { f.Text.Ends[3] = f.Text.Ends[2] }, "meta.json: facts.text.ends: token 3 ends at byte"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -30,15 +30,15 @@ type Facts struct {
 	AssayVersion string `json:"assay_version"`
 	TimingRule   string `json:"timing_rule"`
 
-	Plan     Plan               `json:"plan"`
-	Target   Target             `json:"target"`
-	Start    *Start             `json:"start"` // null: the target was only attached to
-	Model    Model              `json:"model"`
-	Host     host.Host          `json:"host"`
-	Prompt   Prompt             `json:"prompt"`
-	Exchange Exchange           `json:"exchange"`
-	Text     Text               `json:"text"`
-	Samples  []telemetry.Sample `json:"samples"` // of the host; null: the target is on another one
+	Plan     Plan      `json:"plan"`
+	Target   Target    `json:"target"`
+	Start    *Start    `json:"start"` // null: the target was only attached to
+	Model    Model     `json:"model"`
+	Host     host.Host `json:"host"`
+	Around   Around    `json:"around"`
+	Prompt   Prompt    `json:"prompt"`
+	Exchange Exchange  `json:"exchange"`
+	Text     Text      `json:"text"`
 }
 
 // Plan is the run's place in its plan, and what the plan asked for that the
@@ -79,6 +79,13 @@ type Start struct {
 	Env      map[string]string `json:"env"` // the variables that matter
 	LoadMS   float64           `json:"load_ms"`
 	Requests int               `json:"requests"` // sent to this start so far, the run's own included
+}
+
+// Around is what was known of the machine beside the samples.
+type Around struct {
+	Why      string              `json:"why,omitempty"`  // why there are no samples
+	Disk     string              `json:"disk,omitempty"` // that holds the model; empty: not known
+	Baseline *telemetry.Baseline `json:"baseline"`       // null: the target was only attached to
 }
 
 // Model is what was known of the model's files.

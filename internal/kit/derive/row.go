@@ -36,6 +36,7 @@ func Row(rec *evidence.Record, f *Facts) (*row.Row, error) {
 		return nil, err
 	}
 	in := src.inputs()
+	src.measure(&in, new(compute(in).Window))
 	r, err := src.row()
 	if err != nil {
 		return nil, err

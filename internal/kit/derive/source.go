@@ -12,6 +12,7 @@ import (
 	"assay/internal/kit/figure"
 	"assay/internal/kit/stream"
 	"assay/internal/kit/target"
+	"assay/internal/kit/telemetry"
 )
 
 // source is evidence, read.
@@ -27,6 +28,9 @@ type source struct {
 	logErr   error
 	delta    target.Counters // what the run added to the server's totals
 	deltaErr error
+
+	sampled *telemetry.Record // nil: no samples were kept
+	samples *telemetry.Figures
 }
 
 func read(rec *evidence.Record, f *Facts) (*source, error) {
@@ -48,6 +52,9 @@ func read(rec *evidence.Record, f *Facts) (*source, error) {
 		s.log, s.logErr = s.adapter.ReadLog(rec.Log)
 	}
 	s.delta, s.deltaErr = s.counters()
+	if s.sampled, err = readSamples(rec); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 
@@ -171,7 +178,7 @@ func (s *source) counters() (target.Counters, error) {
 	return d, nil
 }
 
-// inputs is all that the figures depend on.
+// inputs is all that the figures depend on, but for the samples.
 func (s *source) inputs() figure.Inputs {
 	in := figure.Read(s.completion)
 	in.StreamErr = s.streamErr

@@ -1,6 +1,6 @@
 // Package evidence keeps what one run received and sent, one directory a row,
 // so that every figure of the row can be computed again from it. The files can
-// be read without this program: text, JSON, and one zstd file.
+// be read without this program: text and JSON, the larger of them packed by zstd.
 package evidence
 
 import (
@@ -32,6 +32,7 @@ const Folder = "evidence"
 const (
 	MetaFile       = "meta.json"
 	StreamFile     = "stream.zst"
+	SamplesFile    = "samples.zst"
 	RequestFile    = "request.json"
 	PromptFile     = "prompt.txt"
 	CompletionFile = "completion.txt"
@@ -43,7 +44,7 @@ const (
 // Limits of what Read takes, so that hostile evidence can't fill the memory.
 const (
 	maxFile   = 64 << 20
-	maxStream = 128 << 20 // unpacked: the 64 MiB that a body may have, and the stamps beside it
+	maxPacked = 128 << 20 // unpacked: the 64 MiB that a body may have, and the stamps beside it
 )
 
 // Meta is what belongs to the run as a whole.
@@ -61,6 +62,7 @@ type Meta struct {
 type Record struct {
 	Meta          Meta
 	Recording     *stream.Recording
+	Samples       []byte // JSON of what was read on the machine around the run
 	Request       []byte // body, as sent
 	Prompt        string // as the engine saw it, where that is known
 	Completion    string // all generated text in the order of arrival
@@ -146,6 +148,7 @@ func (r *Record) Masked(secrets []string) *Record {
 	for i := range from {
 		to[i].set(mask(from[i].get(), secrets))
 	}
+	m.Samples = mask(r.Samples, secrets)
 	if r.Recording != nil {
 		m.Recording = maskRecording(r.Recording, secrets)
 	}
@@ -173,16 +176,14 @@ func (r *Record) encode(secrets []string) (map[string][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(raw) > maxStream {
-			return nil, fmt.Errorf("the recording is larger than %d bytes", maxStream)
+		if files[StreamFile], err = pack(raw); err != nil {
+			return nil, fmt.Errorf("%s: %w", StreamFile, err)
 		}
-		enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithEncoderConcurrency(1))
-		if err != nil {
-			return nil, err
-		}
-		files[StreamFile] = enc.EncodeAll(raw, nil)
-		if err := enc.Close(); err != nil {
-			return nil, err
+	}
+	if len(m.Samples) > 0 {
+		var err error
+		if files[SamplesFile], err = pack(m.Samples); err != nil {
+			return nil, fmt.Errorf("%s: %w", SamplesFile, err)
 		}
 	}
 	m.Meta.Format = Format
@@ -217,34 +218,59 @@ func Read(dir string) (*Record, error) {
 		}
 		p.set(b)
 	}
-	packed, err := readFile(dir, StreamFile)
-	if err != nil || packed == nil {
+	if r.Samples, err = readPacked(dir, SamplesFile); err != nil {
+		return nil, err
+	}
+	raw, err := readPacked(dir, StreamFile)
+	if err != nil || raw == nil {
 		return r, err
 	}
-	if r.Recording, err = unpack(packed); err != nil {
+	r.Recording = &stream.Recording{}
+	if err := r.Recording.UnmarshalBinary(raw); err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, StreamFile), err)
 	}
 	return r, nil
 }
 
-func unpack(packed []byte) (*stream.Recording, error) {
-	dec, err := zstd.NewReader(bytes.NewReader(packed), zstd.WithDecoderMaxMemory(maxStream), zstd.WithDecoderConcurrency(1))
+func pack(raw []byte) ([]byte, error) {
+	if len(raw) > maxPacked {
+		return nil, fmt.Errorf("larger than %d bytes", maxPacked)
+	}
+	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return nil, err
+	}
+	packed := enc.EncodeAll(raw, nil)
+	return packed, enc.Close()
+}
+
+// readPacked reads a packed file of dir, nil when it is not there.
+func readPacked(dir, name string) ([]byte, error) {
+	packed, err := readFile(dir, name)
+	if err != nil || packed == nil {
+		return nil, err
+	}
+	raw, err := unpack(packed)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, name), err)
+	}
+	return raw, nil
+}
+
+func unpack(packed []byte) ([]byte, error) {
+	dec, err := zstd.NewReader(bytes.NewReader(packed), zstd.WithDecoderMaxMemory(maxPacked), zstd.WithDecoderConcurrency(1))
 	if err != nil {
 		return nil, err
 	}
 	defer dec.Close()
-	raw, err := io.ReadAll(io.LimitReader(dec, maxStream+1))
+	raw, err := io.ReadAll(io.LimitReader(dec, maxPacked+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(raw) > maxStream {
-		return nil, fmt.Errorf("larger than %d bytes unpacked", maxStream)
+	if len(raw) > maxPacked {
+		return nil, fmt.Errorf("larger than %d bytes unpacked", maxPacked)
 	}
-	rec := &stream.Recording{}
-	if err := rec.UnmarshalBinary(raw); err != nil {
-		return nil, err
-	}
-	return rec, nil
+	return raw, nil
 }
 
 // Check compares the files of dir with the sums that the row keeps, and gives

@@ -38,10 +38,22 @@ func sample() *Record {
 			Header: http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer sk-very-secret"}},
 			Facts:  json.RawMessage(`{"asked":256}`),
 		},
-		Recording: rec, Request: []byte(`{"prompt":"` + prompt + `"}`), Prompt: prompt, Completion: strings.Repeat(" word", 256),
+		Recording: rec, Samples: samples(), Request: []byte(`{"prompt":"` + prompt + `"}`), Prompt: prompt, Completion: strings.Repeat(" word", 256),
 		MetricsBefore: bytes.Repeat([]byte("llamacpp:tokens 1\n"), 40), MetricsAfter: bytes.Repeat([]byte("llamacpp:tokens 2\n"), 40),
 		Log: bytes.Repeat([]byte("slot print_timing: id 0\n"), 20),
 	}
+}
+
+// samples are readings of a minute: 20 numbers at 10 Hz, none like the one before.
+func samples() []byte {
+	tracks := map[string][]float64{}
+	for i := range 20 {
+		for k := range 600 {
+			tracks[fmt.Sprint("track ", i)] = append(tracks[fmt.Sprint("track ", i)], float64(i*1000+k*k%977)/8)
+		}
+	}
+	out, _ := json.Marshal(tracks)
+	return out
 }
 
 func write(t *testing.T, r *Record, secrets ...string) (dir string, sums map[string]string) {
@@ -112,7 +124,7 @@ func TestWrittenEvidenceReadsBack(t *testing.T) {
 		}
 		total += info.Size()
 	}
-	if d := cmp.Diff([]string{"completion.txt", "engine.log", "meta.json", "metrics-after", "metrics-before", "prompt.txt", "request.json", "stream.zst"}, names); d != "" {
+	if d := cmp.Diff([]string{"completion.txt", "engine.log", "meta.json", "metrics-after", "metrics-before", "prompt.txt", "request.json", "samples.zst", "stream.zst"}, names); d != "" {
 		t.Error(d)
 	}
 	if total > 200_000 {
@@ -243,7 +255,7 @@ func TestDamagedEvidenceIsRefused(t *testing.T) {
 	bomb := func() []byte {
 		enc, _ := zstd.NewWriter(nil)
 		defer enc.Close()
-		return enc.EncodeAll(make([]byte, maxStream+2), nil)
+		return enc.EncodeAll(make([]byte, maxPacked+2), nil)
 	}
 	for _, tc := range []struct {
 		name, file string
@@ -255,6 +267,8 @@ func TestDamagedEvidenceIsRefused(t *testing.T) {
 		{"another format", MetaFile, []byte(`{"format":"assay-evidence-9"}`), `format "assay-evidence-9", want "assay-evidence-1"`},
 		{"the stream is not zstd", StreamFile, []byte("hello"), "stream.zst: "},
 		{"the stream is empty", StreamFile, []byte{}, "stream.zst: "},
+		{"the samples are not zstd", SamplesFile, []byte("hello"), "samples.zst: "},
+		{"the samples unpack to too much", SamplesFile, bomb(), "samples.zst: larger than"},
 		{"the stream unpacks to too much", StreamFile, bomb(), "stream.zst: "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -87,19 +87,19 @@ func Compute(in Inputs) *Figures {
 // All lists the figures under their names in rows, the extra ones last.
 func (f *Figures) All() []Named {
 	return append([]Named{
-		{"ttft_ms", []Group{TTFTs}, &f.TTFT},
-		{"ttfv_ms", []Group{TTFTs}, &f.TTFV},
-		{"decode_tok_s", []Group{Decodes}, &f.Decode},
-		{"decode_tok_s_simple", []Group{Decodes}, &f.DecodeSimple},
-		{"prompt_tok_s_client", []Group{PromptRates}, &f.PromptClient},
-		{"decode_tok_s_server", []Group{EngineDecode}, &f.DecodeServer},
-		{"prompt_tok_s_server", []Group{EnginePrompt}, &f.PromptServer},
-		{"gap_ms_median", []Group{Gaps}, &f.GapMedian},
-		{"gap_ms_p90", []Group{Gaps}, &f.GapP90},
-		{"gap_ms_p99", []Group{Gaps}, &f.GapP99},
-		{"gap_ms_max", []Group{Gaps}, &f.GapMax},
-		{"tokens_per_round", []Group{Drafts}, &f.TokensPerRound},
-		{"rounds_per_s", []Group{Decodes}, &f.RoundsPerS},
+		{"ttft_ms", []Group{TTFTs}, &f.TTFT, nil},
+		{"ttfv_ms", []Group{TTFTs}, &f.TTFV, nil},
+		{"decode_tok_s", []Group{Decodes}, &f.Decode, nil},
+		{"decode_tok_s_simple", []Group{Decodes}, &f.DecodeSimple, nil},
+		{"prompt_tok_s_client", []Group{PromptRates}, &f.PromptClient, nil},
+		{"decode_tok_s_server", []Group{EngineDecode}, &f.DecodeServer, nil},
+		{"prompt_tok_s_server", []Group{EnginePrompt}, &f.PromptServer, nil},
+		{"gap_ms_median", []Group{Gaps}, &f.GapMedian, nil},
+		{"gap_ms_p90", []Group{Gaps}, &f.GapP90, nil},
+		{"gap_ms_p99", []Group{Gaps}, &f.GapP99, nil},
+		{"gap_ms_max", []Group{Gaps}, &f.GapMax, nil},
+		{"tokens_per_round", []Group{Drafts}, &f.TokensPerRound, nil},
+		{"rounds_per_s", []Group{Decodes}, &f.RoundsPerS, nil},
 	}, f.Extra...)
 }
 

@@ -142,4 +142,5 @@ type Named struct {
 	Name   string
 	Groups []Group
 	Figure *Figure
+	Energy *Energy // how well the energy behind this figure was sampled; nil: as Checks.Energy says
 }

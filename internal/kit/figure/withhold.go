@@ -64,8 +64,10 @@ type Check struct {
 // Reason is a check that failed.
 type Reason struct {
 	Code    Code     `json:"code"`
-	Why     string   `json:"why"`
+	Why     string   `json:"why"`     // of the first of them
 	Figures []string `json:"figures"` // those that had a value and lost it
+	// WhyOf says it of each, for what a check holds a figure against may differ.
+	WhyOf map[string]string `json:"-"`
 }
 
 // Table is everything that is ever withheld, and when.
@@ -148,9 +150,10 @@ func (r *run) withhold(figs []Named) (reasons []Reason, failed bool) {
 				continue
 			}
 			if out == nil {
-				out = &Reason{Code: c.Code, Why: why, Figures: []string{}}
+				out = &Reason{Code: c.Code, Why: why, Figures: []string{}, WhyOf: map[string]string{}}
 			}
 			if f.Figure.withhold(c.Code) {
+				out.WhyOf[f.Name] = why
 				out.Figures = append(out.Figures, f.Name)
 			}
 		}
@@ -300,8 +303,16 @@ func (r *run) lagOf(i int) float64 {
 	return ms(t.At - t.Kernel)
 }
 
-func energyShort(r *run, _ *Named) string {
-	e := r.in.Checks.Energy
+// energyOf says how well the energy behind a figure was sampled; nil: not known.
+func (r *run) energyOf(f *Named) *Energy {
+	if f.Energy != nil {
+		return f.Energy
+	}
+	return r.in.Checks.Energy
+}
+
+func energyShort(r *run, f *Named) string {
+	e := r.energyOf(f)
 	if e == nil || e.CounterAtEdges {
 		return ""
 	}
@@ -312,19 +323,19 @@ func energyShort(r *run, _ *Named) string {
 	if e.Seconds >= need {
 		return ""
 	}
-	return fmt.Sprintf("%.1f s at %g Hz, at least %g s are needed", e.Seconds, e.Hz, need)
+	return fmt.Sprintf("%.1f s at %.3g Hz, at least %g s are needed", e.Seconds, e.Hz, need)
 }
 
-func energyGap(r *run, _ *Named) string {
-	e := r.in.Checks.Energy
+func energyGap(r *run, f *Named) string {
+	e := r.energyOf(f)
 	if e == nil || e.LongestGapS <= 0.2*e.Seconds {
 		return ""
 	}
 	return fmt.Sprintf("%.1f s without a sample, in a window of %.1f s", e.LongestGapS, e.Seconds)
 }
 
-func energyDisagree(r *run, _ *Named) string {
-	e := r.in.Checks.Energy
+func energyDisagree(r *run, f *Named) string {
+	e := r.energyOf(f)
 	if e == nil || e.Joules == nil || e.OtherJoules == nil || e.Seconds < 10 {
 		return ""
 	}

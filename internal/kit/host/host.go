@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 )
 
@@ -103,27 +102,12 @@ func (r *reader) distribution() *string {
 }
 
 func (r *reader) memory() *int64 {
-	s, err := r.file("proc/meminfo")
-	if err != nil {
-		r.null("memory_bytes", "%v", err)
+	v := r.kib("memory_bytes", "MemTotal:")
+	if v != nil && *v == 0 {
+		r.null("memory_bytes", "/proc/meminfo: MemTotal is 0")
 		return nil
 	}
-	for line := range strings.Lines(s) {
-		rest, ok := strings.CutPrefix(line, "MemTotal:")
-		if !ok {
-			continue
-		}
-		f := strings.Fields(rest)
-		if len(f) == 2 && f[1] == "kB" {
-			if kib, err := strconv.ParseInt(f[0], 10, 64); err == nil && kib > 0 {
-				return ptr(kib * 1024)
-			}
-		}
-		r.null("memory_bytes", "/proc/meminfo: MemTotal is %q (want a number of kB)", strings.TrimSpace(rest))
-		return nil
-	}
-	r.null("memory_bytes", "/proc/meminfo: no MemTotal")
-	return nil
+	return v
 }
 
 func ptr[T any](v T) *T { return &v }

@@ -1,108 +1,269 @@
-// Package plan says what is to be measured, and in which order: cells of one
-// context size each, a warm-up or more, then the repeats.
+// Package plan says what is to be measured, and in which order. A plan is a YAML
+// file (see docs/plans.md and the examples in plans/), or the few flags of a
+// command line; both give a Plan. Its Schedule is a pure function of it: every
+// start of a target, every run with its slice, repeat and block, under a key that
+// stays the same when the plan is taken up again.
+//
+// What is wrong in a file is told with file, line and column, all at once, and a
+// misspelt word with the one that was probably meant.
 package plan
 
 import (
-	"fmt"
-	"regexp"
 	"time"
 
 	"assay/internal/kit/prompt"
 )
 
-// Plan is one arm to be measured.
+// Plan is what to measure. The zero value of a field is its default where the
+// comment names one. A plan made from flags has no Arms: it has one arm, called
+// Arm, which the caller starts or attaches to.
 type Plan struct {
-	Arm         string   // name of engine + model + settings, in row ids and folders; empty until the target is known
-	Contexts    []int    // sizes of the prompts' slices, in tokens
-	Warmups     int      // runs before the repeats of a cell, of the same shape, marked and never summarised
-	Repeats     int      // measured runs of a cell
-	MaxTokens   int      // tokens to generate
-	Temperature *float64 // nil: the server's default
-	Seed        *int64   // nil: the server's default
-	NaturalStop bool     // the model may end before MaxTokens
-	// RunLimit ends a run that takes longer, as failed.
-	RunLimit time.Duration
+	Name  string `json:"name,omitempty"`  // of the plan, for people
+	About string `json:"about,omitempty"` // what it is for, for people
+
+	Arm  string `json:"arm,omitempty"` // name of the one arm of a plan without Arms; empty until the target is known
+	Arms []Arm  `json:"arms,omitempty"`
+
+	Contexts []int    `json:"contexts,omitempty"` // sizes of the prompts' slices, in tokens
+	Prompts  []string `json:"prompts,omitempty"`  // files that are read whole, instead of slices: a cell each
+	Text     string   `json:"text,omitempty"`     // file that slices are cut from; empty: the built-in books
+
+	Warmups int   `json:"warm_ups"`         // runs before the repeats of a cell, in every block, of the same shape; marked and never summarised
+	Repeats int   `json:"repeats"`          // measured runs of a cell, all blocks together
+	Blocks  int   `json:"blocks,omitempty"` // starts of each arm, over which the repeats are spread; 0: see Rounds
+	Order   Order `json:"order,omitempty"`  // empty: see Rounds
+	Slices  int   `json:"slices,omitempty"` // texts that the repeats of a cell take in turn; 0: see SliceCount
+
+	MaxTokens    int     `json:"max_tokens"`               // tokens to generate
+	MinSeconds   float64 `json:"min_seconds,omitempty"`    // generating must take this long: MaxTokens is raised to make it so, see TokensFor
+	TokensAtMost int     `json:"tokens_at_most,omitempty"` // as far as this
+	NaturalStop  bool    `json:"natural_stop"`             // the model may end before MaxTokens
+
+	// Sampling; nil is the server's default.
+	Temperature      *float64 `json:"temperature"`
+	Seed             *int64   `json:"seed,omitempty"`
+	TopK             *int     `json:"top_k,omitempty"`
+	TopP             *float64 `json:"top_p,omitempty"`
+	MinP             *float64 `json:"min_p,omitempty"`
+	RepeatPenalty    *float64 `json:"repeat_penalty,omitempty"`
+	PresencePenalty  *float64 `json:"presence_penalty,omitempty"`
+	FrequencyPenalty *float64 `json:"frequency_penalty,omitempty"`
+
+	Reasoning  string `json:"reasoning,omitempty"`   // on, off, low, medium, high; empty: left to the model
+	Cache      Cache  `json:"cache,omitempty"`       // empty: Cold
+	Turns      int    `json:"turns,omitempty"`       // requests of one conversation, each with all that was said before; 0 and 1: no conversation
+	TurnTokens int    `json:"turn_tokens,omitempty"` // size of the slice that each turn after the first adds
+
+	CoolDown CoolDown      `json:"cool_down,omitzero"`
+	Idle     time.Duration `json:"idle,omitempty"` // how long a started target is watched doing nothing, for its idle power; 0: not
+
+	// RunLimit ends a run that takes longer, as failed. Where the guard has a limit
+	// on RunTime, this is a little longer: the guard's is the one that stops runs.
+	RunLimit time.Duration `json:"run_limit"`
+	// StartLimit is how long a target may take until it is ready; 0: the target
+	// package's own.
+	StartLimit time.Duration `json:"start_limit,omitempty"`
+
+	Guard     []Limit   `json:"guard,omitempty"`
+	Noise     Noise     `json:"noise,omitzero"`
+	Require   []string  `json:"require,omitempty"` // figures without which the plan is not worth running: Requirements
+	WallMeter WallMeter `json:"wall_meter,omitzero"`
+
+	source *source // of a plan from a file
 }
 
-// Run is one request of a plan.
-type Run struct {
-	Number  int    // from 1 within the plan
-	Cell    string // arm and context
-	Ctx     int    // tokens of the slice
-	Warmup  bool
-	Repeat  int // from 0 within the cell, warm-ups and repeats apart
-	Attempt int // from 1
-	Slice   int // index of the slice
-}
+// Order is how the runs of several arms follow each other.
+type Order string
 
-// ID is the run's row id: arm/phase/attempt/run.
-func (r Run) ID(arm string) string {
-	phase := "measure"
-	if r.Warmup {
-		phase = "warmup"
-	}
-	return fmt.Sprintf("%s/%s/a%d/run-%03d", arm, phase, r.Attempt, r.Number)
-}
-
-// Label is the context as rows and tables show it: "512", "2K".
-func (r Run) Label() string { return prompt.FormatCount(r.Ctx) }
-
-// Repeats of a cell read the same slice behind fresh nonces, so that they differ
-// in nothing else. Warm-ups read another one: what is warm afterwards is the
-// engine, not the text.
+// The orders.
 const (
-	measuredSlice = 0
-	warmupSlice   = 1
+	// Interleaved: all arms are up at once and take turns, run by run.
+	Interleaved Order = "interleaved"
+	// InBlocks: one arm is up at a time: start, warm-up, some runs, stop. The
+	// order of the arms is turned around in every second round (A B, B A), so that
+	// a machine that drifts steadily favours none.
+	InBlocks Order = "blocks"
 )
 
-// Runs lists the plan's requests in order, cell by cell.
-func (p *Plan) Runs() []Run {
-	var runs []Run
-	add := func(r Run) {
-		r.Number, r.Attempt = len(runs)+1, 1
-		r.Cell = p.Arm + "/" + r.Label()
-		runs = append(runs, r)
-	}
-	for _, ctx := range p.Contexts {
-		for i := range p.Warmups {
-			add(Run{Ctx: ctx, Warmup: true, Repeat: i, Slice: warmupSlice})
-		}
-		for i := range p.Repeats {
-			add(Run{Ctx: ctx, Repeat: i, Slice: measuredSlice})
-		}
-	}
-	return runs
+// Cache is what the plan wants of the engine's prompt cache.
+type Cache string
+
+// The states of the cache.
+const (
+	// Cold: every prompt begins with a fresh nonce, and the engine's cache is off
+	// where it has a switch.
+	Cold Cache = "cold"
+	// Warm: the runs of a cell repeat the prompt of its warm-up within a start, so
+	// that the cache can answer.
+	Warm Cache = "warm"
+)
+
+// CoolDown is what to wait for before a run. The zero value waits for nothing.
+type CoolDown struct {
+	Seconds float64       `json:"seconds,omitempty"` // time to wait
+	BelowC  float64       `json:"below_c,omitempty"` // wait until Sensor is below this, in °C; 0: no such wait
+	Sensor  string        `json:"sensor,omitempty"`  // gpu, cpu or ssd: the hottest of its kind
+	AtMost  time.Duration `json:"at_most,omitempty"` // with BelowC: go on after this, and say so
+	Before  string        `json:"before,omitempty"`  // run: each measured run; block: the first run after a start
 }
 
-var armName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+// What a cool-down may come before.
+const (
+	beforeRun   = "run"
+	beforeBlock = "block"
+)
 
-// Check names the first thing in the plan that can't be run.
-func (p *Plan) Check() error {
+// Given says whether there is anything to wait for.
+func (c CoolDown) Given() bool { return c.Seconds > 0 || c.BelowC != 0 }
+
+// Longest is how long one wait may take.
+func (c CoolDown) Longest() time.Duration {
+	d := time.Duration(c.Seconds * float64(time.Second))
+	if c.BelowC != 0 {
+		return max(d, c.AtMost)
+	}
+	return d
+}
+
+// WallMeter is where the power at the wall is read: a command that prints
+// watts, a reading a line, until it is stopped, or a file that holds the
+// present reading. One of the two.
+type WallMeter struct {
+	Command []string `json:"command,omitempty"`
+	File    string   `json:"file,omitempty"`
+}
+
+// Given says whether there is a meter.
+func (w WallMeter) Given() bool { return len(w.Command) > 0 || w.File != "" }
+
+// Defaults are the settings of a plan that names none, as the flags of assay run
+// have them.
+func Defaults() Plan {
+	zero := 0.0
+	return Plan{
+		Contexts: []int{512, 2000}, Warmups: 1, Repeats: 6, MaxTokens: 128, Temperature: &zero,
+		RunLimit: 30 * time.Minute, Guard: DefaultGuard(),
+	}
+}
+
+// arms are the plan's arms, the nameless one of flags included.
+func (p *Plan) arms() []Arm {
+	if len(p.Arms) == 0 {
+		return []Arm{{Name: p.Arm}}
+	}
+	return p.Arms
+}
+
+// ArmNamed finds an arm by its name.
+func (p *Plan) ArmNamed(name string) (*Arm, bool) {
+	for i := range p.Arms {
+		if p.Arms[i].Name == name {
+			return &p.Arms[i], true
+		}
+	}
+	return nil, false
+}
+
+// InOrder is the order that the plan is run in. Where it names none, arms that
+// are all running already take turns, and others, which may not fit into memory
+// together, are run in blocks.
+func (p *Plan) InOrder() Order {
+	if p.Order != "" {
+		return p.Order
+	}
+	for _, a := range p.arms() {
+		if a.Kind() != Attached {
+			return InBlocks
+		}
+	}
+	if len(p.arms()) > 1 {
+		return Interleaved
+	}
+	return InBlocks
+}
+
+// Rounds is how often each arm is started. Where the plan does not say: twice
+// when there are several arms in blocks, so that A B B A is complete, else once.
+func (p *Plan) Rounds() int {
 	switch {
-	case p.Arm != "" && !armName.MatchString(p.Arm):
-		return fmt.Errorf("arm: %q can't name files (want letters, digits, '.', '_' and '-', at most 100)", p.Arm)
-	case len(p.Contexts) == 0:
-		return fmt.Errorf("contexts: none given (want 512, 4K, 128K)")
-	case p.Repeats < 1 || p.Repeats > 10000:
-		return fmt.Errorf("repeats: %d (want 1 to 10000)", p.Repeats)
-	case p.Warmups < 0 || p.Warmups > 1000:
-		return fmt.Errorf("warm-ups: %d (want 0 to 1000)", p.Warmups)
-	case p.MaxTokens < 1 || p.MaxTokens > prompt.MaxCount:
-		return fmt.Errorf("max tokens: %d (want at least 1)", p.MaxTokens)
-	case p.Temperature != nil && !(*p.Temperature >= 0 && *p.Temperature <= 100):
-		return fmt.Errorf("temperature: %v (want 0 for the likeliest token, or up to 100)", *p.Temperature)
-	case p.RunLimit <= 0:
-		return fmt.Errorf("run limit: %v (want a time such as 30m)", p.RunLimit)
+	case p.Blocks > 0:
+		return p.Blocks
+	case len(p.arms()) > 1 && p.InOrder() == InBlocks && p.Repeats > 1:
+		return 2
 	}
-	seen := map[int]bool{}
-	for _, n := range p.Contexts {
-		if n < 1 || n > prompt.MaxCount {
-			return fmt.Errorf("contexts: %d tokens (want 1 to %d)", n, prompt.MaxCount)
-		}
-		if seen[n] {
-			return fmt.Errorf("contexts: %s is there twice", prompt.FormatCount(n))
-		}
-		seen[n] = true
-	}
-	return nil
+	return 1
 }
+
+// minSlices is how many texts a cell takes where drafts are on: how many drafts
+// are accepted depends on the text.
+const minSlices = 3
+
+// SliceCount is how many texts the repeats of a cell take in turn. Where the
+// plan does not say: one, so that repeats differ in nothing but the nonce, or
+// three when an arm drafts tokens. Arms that are compared read the same texts.
+func (p *Plan) SliceCount() int {
+	if p.Slices > 0 {
+		return p.Slices
+	}
+	if p.drafts() && len(p.Prompts) == 0 {
+		return minSlices
+	}
+	return 1
+}
+
+func (p *Plan) drafts() bool {
+	for _, a := range p.Arms {
+		if a.Drafts {
+			return true
+		}
+	}
+	return false
+}
+
+// turns is the number of requests of one conversation.
+func (p *Plan) turns() int { return max(p.Turns, 1) }
+
+// TokensFor is how many tokens to ask for so that generating takes MinSeconds
+// at a rate in tokens a second: MaxTokens at least, TokensAtMost at most. The
+// twentieth on top is for the rate's own spread.
+func (p *Plan) TokensFor(rate float64) int {
+	if p.MinSeconds <= 0 || !(rate > 0) {
+		return p.MaxTokens
+	}
+	const step = 16
+	want := rate * p.MinSeconds * 1.05
+	if want >= float64(p.most()) {
+		return p.most()
+	}
+	return min(max(p.MaxTokens, (int(want)+step)/step*step), p.most())
+}
+
+// most is the longest answer that a run may ask for.
+func (p *Plan) most() int {
+	if p.MinSeconds <= 0 {
+		return p.MaxTokens
+	}
+	return max(p.MaxTokens, p.TokensAtMost)
+}
+
+// Longest is the largest context of the plan, 0 when all prompts are files.
+func (p *Plan) Longest() int {
+	longest := 0
+	for _, n := range p.Contexts {
+		longest = max(longest, n)
+	}
+	return longest
+}
+
+// ContextFor is the context that a target needs, in positions: the longest
+// prompt, as Longest gives it or as it was counted, its answer, what the turns
+// of a conversation add, and room for nonce and chat template, in whole pages.
+func (p *Plan) ContextFor(longest int) int {
+	const page, extra = 256, 256
+	turns := p.turns()
+	n := longest + turns*(p.most()+extra) + (turns-1)*p.TurnTokens
+	return (n + page - 1) / page * page
+}
+
+// label is a context as rows and tables show it: "512", "2K".
+func label(ctx int) string { return prompt.FormatCount(ctx) }

@@ -41,10 +41,10 @@ func TestCheck(t *testing.T) {
 		"contexts: 2K is there twice":     func(p *Plan) { p.Contexts = []int{2000, 512, 2000} },
 		"contexts: 0 tokens":              func(p *Plan) { p.Contexts = []int{0} },
 		"repeats: 0":                      func(p *Plan) { p.Repeats = 0 },
-		"warm-ups: -1":                    func(p *Plan) { p.Warmups = -1 },
-		"max tokens: 0":                   func(p *Plan) { p.MaxTokens = 0 },
-		"temperature: -1":                 func(p *Plan) { v := -1.0; p.Temperature = &v },
-		"run limit: 0s (want a time such": func(p *Plan) { p.RunLimit = 0 },
+		"warm_ups: -1":                    func(p *Plan) { p.Warmups = -1 },
+		"max_tokens: 0":                   func(p *Plan) { p.MaxTokens = 0 },
+		"sampling.temperature: -1":        func(p *Plan) { v := -1.0; p.Temperature = &v },
+		"run_limit: 0s (want a time such": func(p *Plan) { p.RunLimit = 0 },
 	} {
 		p := valid()
 		change(&p)

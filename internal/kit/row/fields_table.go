@@ -12,14 +12,14 @@ const (
 	byAdapter  = "asked of the server at the start, by the adapter"
 	byLog      = "the engine's log line of this request"
 	byMetrics  = "/metrics after the run less /metrics before"
-	bySamples  = "the samples of the host around the run, one a second"
+	bySamples  = "the samples of the machine around the run"
 	byHost     = "read at the start from /proc and /sys of the machine that the client runs on"
 	byCount    = "the comparison of all sources of the token count"
 	byHash     = "sha256, in lower-case hex"
 	byStart    = "the launch of the target; null when it was only attached to"
 	byWithheld = "the table of checks (assay schema --withholding)"
 	byJournal  = "set when the row is appended to its journal"
-	byEnergy   = "the energy sampler around the run"
+	byEnergy   = "the samples of energy and power around the run"
 )
 
 // Fields describes every place in a row, in the order of the row. It is the
@@ -221,10 +221,18 @@ var Fields = []Field{
 	{"telemetry.board.mean_w", "W", "their mean power", byEnergy},
 	{"telemetry.board.max_w", "W", "their highest power", byEnergy},
 	{"telemetry.board.rule", "", "how these were obtained, in words", "this program"},
+	{"telemetry.board.j_per_prompt_token", "J/token", "energy from t0 to the end of the first burst, a prompt token that was computed", byEnergy},
+	{"telemetry.board.j_per_output_token", "J/token", "energy from there to the last token, a token of that time", byEnergy},
+	{"telemetry.board.j_per_prompt_token_net", "J/token", "the same as the first, less the loaded idle", byEnergy},
+	{"telemetry.board.j_per_output_token_net", "J/token", "the same as the second, less the loaded idle", byEnergy},
 	{"telemetry.rapl_package0", "", "the processor package, which is not the wall", ""},
 	{"telemetry.rapl_package0.joules", "J", "its energy in the window", byEnergy},
 	{"telemetry.rapl_package0.label", "", "what it is not", "this program"},
 	{"telemetry.rapl_package0.why", "", "why joules is null", byEnergy},
+	{"telemetry.rapl_package0.j_per_prompt_token", "J/token", "energy from t0 to the end of the first burst, a prompt token that was computed", byEnergy},
+	{"telemetry.rapl_package0.j_per_output_token", "J/token", "energy from there to the last token, a token of that time", byEnergy},
+	{"telemetry.rapl_package0.j_per_prompt_token_net", "J/token", "the same as the first, less the loaded idle", byEnergy},
+	{"telemetry.rapl_package0.j_per_output_token_net", "J/token", "the same as the second, less the loaded idle", byEnergy},
 	{"telemetry.data_reads_per_s", "", "reads of the disk that holds the model", ""},
 	{"telemetry.data_reads_per_s.mean", "1/s", "mean over the window", bySamples},
 	{"telemetry.data_reads_per_s.max", "1/s", "highest within it", bySamples},

@@ -131,10 +131,13 @@ func (r *Row) figures(f *figure.Figures) {
 		"gaps.median_ms": &r.Gaps.MedianMS, "gaps.p90_ms": &r.Gaps.P90MS, "gaps.p99_ms": &r.Gaps.P99MS, "gaps.max_ms": &r.Gaps.MaxMS,
 		"tokens_per_round": &r.TokensPerRound, "rounds_per_s": &r.RoundsPerS,
 	}
+	r.Telemetry.energies(values)
 	for _, named := range f.All() {
 		path, fig := pathOf(named.Name), named.Figure
 		*values[path] = fig.Value
-		r.Sources[path] = fig.Source
+		if fig.Source != "" {
+			r.Sources[path] = fig.Source
+		}
 		if fig.Note != "" {
 			r.Notes[path] = fig.Note
 		}
@@ -142,21 +145,22 @@ func (r *Row) figures(f *figure.Figures) {
 			r.Null(fig.Why, path)
 		}
 		if len(fig.Codes) > 0 {
-			r.withhold(path, fig, f.Withheld)
+			r.withhold(path, named, f.Withheld)
 		}
 	}
 	r.DecodeTokSWithheld, r.DecodeTokSServerWithheld = f.Decode.Withheld, f.DecodeServer.Withheld
 	r.Gaps.N = new(f.GapMedian.Samples)
 }
 
-func (r *Row) withhold(path string, fig *figure.Figure, reasons []figure.Reason) {
+func (r *Row) withhold(path string, named figure.Named, reasons []figure.Reason) {
+	fig := named.Figure
 	w := Withheld{Figure: path, Value: fig.Withheld, Unit: fig.Unit}
 	var why []string
 	for _, code := range fig.Codes {
 		w.Codes = append(w.Codes, string(code))
 		for _, reason := range reasons {
 			if reason.Code == code {
-				why = append(why, reason.Why)
+				why = append(why, reason.WhyOf[named.Name])
 			}
 		}
 	}

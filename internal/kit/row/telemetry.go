@@ -30,6 +30,11 @@ type Board struct {
 	MeanW  *float64 `json:"mean_w"`
 	MaxW   *float64 `json:"max_w"`
 	Rule   *string  `json:"rule"`
+
+	JPerPromptToken    *float64 `json:"j_per_prompt_token"`
+	JPerOutputToken    *float64 `json:"j_per_output_token"`
+	JPerPromptTokenNet *float64 `json:"j_per_prompt_token_net"` // less what the machine draws with the model loaded and nothing to do
+	JPerOutputTokenNet *float64 `json:"j_per_output_token_net"`
 }
 
 // RAPL is the energy of a processor package, which is not wall energy.
@@ -37,6 +42,11 @@ type RAPL struct {
 	Joules *float64 `json:"joules"`
 	Label  *string  `json:"label"`
 	Why    *string  `json:"why"` // why Joules is null
+
+	JPerPromptToken    *float64 `json:"j_per_prompt_token"`
+	JPerOutputToken    *float64 `json:"j_per_output_token"`
+	JPerPromptTokenNet *float64 `json:"j_per_prompt_token_net"` // less what the machine draws with the model loaded and nothing to do
+	JPerOutputTokenNet *float64 `json:"j_per_output_token_net"`
 }
 
 // ReadsPerS counts reads of the disk that holds the model.
@@ -93,4 +103,19 @@ type PowerLimit struct {
 	MinW *float64 `json:"min_w"`
 	MaxW *float64 `json:"max_w"`
 	Rule *string  `json:"rule"`
+}
+
+// energies adds the figures of energy to values, under their paths.
+func (t *Telemetry) energies(values map[string]**float64) {
+	b, p := &t.Board, &t.RAPLPackage0
+	for path, to := range map[string]**float64{
+		"board.joules": &b.Joules, "board.mean_w": &b.MeanW,
+		"board.j_per_prompt_token": &b.JPerPromptToken, "board.j_per_output_token": &b.JPerOutputToken,
+		"board.j_per_prompt_token_net": &b.JPerPromptTokenNet, "board.j_per_output_token_net": &b.JPerOutputTokenNet,
+		"rapl_package0.joules":             &p.Joules,
+		"rapl_package0.j_per_prompt_token": &p.JPerPromptToken, "rapl_package0.j_per_output_token": &p.JPerOutputToken,
+		"rapl_package0.j_per_prompt_token_net": &p.JPerPromptTokenNet, "rapl_package0.j_per_output_token_net": &p.JPerOutputTokenNet,
+	} {
+		values["telemetry."+path] = to
+	}
 }

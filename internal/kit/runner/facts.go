@@ -25,7 +25,7 @@ func (s *session) facts(run plan.Run) *derive.Facts {
 			ThreadsLog: s.threads.Line,
 		},
 		Model: derive.Model{FileSHA256: s.Model.FileSHA256, Why: s.Model.Why},
-		Host:  s.host,
+		Host:  s.host, Around: s.around,
 	}
 	if run.Warmup {
 		f.Plan.Phase = row.Warmup

@@ -15,7 +15,6 @@ import (
 	"assay/internal/kit/row"
 	"assay/internal/kit/stream"
 	"assay/internal/kit/target"
-	"assay/internal/kit/telemetry"
 )
 
 // one makes one run and appends its row. An error means that the row could not
@@ -56,13 +55,15 @@ func (s *session) exchange(ctx context.Context, rec *evidence.Record, f *derive.
 	}
 	logStart, logErr := s.target.LogEnd()
 
-	sampler := s.startSampler()
-	limited, cancel := context.WithTimeout(ctx, s.Plan.RunLimit)
-	defer cancel()
 	s.requests++
 	if f.Start != nil {
 		f.Start.Requests = s.requests
 	}
+	if s.recorder != nil {
+		s.recorder.Begin() // all that it reads by itself lies outside the window
+	}
+	limited, cancel := context.WithTimeout(ctx, s.Plan.RunLimit)
+	defer cancel()
 	began := time.Now()
 	rec.Recording, err = stream.Do(limited, stream.Options{}, stream.Request{URL: rec.Meta.URL, Header: rec.Meta.Header, Body: rec.Request})
 	ended := time.Now()
@@ -73,8 +74,11 @@ func (s *session) exchange(ctx context.Context, rec *evidence.Record, f *derive.
 		x.Err = err.Error()
 	}
 
-	if sampler != nil {
-		f.Samples = sampler.Stop()
+	if s.recorder != nil {
+		rec.Samples, err = json.Marshal(s.recorder.End())
+		if err != nil {
+			f.Around.Why = err.Error()
+		}
 	}
 	if rec.MetricsAfter, err = s.target.Metrics(after); err != nil {
 		x.MetricsAfterWhy = err.Error()
@@ -88,18 +92,6 @@ func (s *session) exchange(ctx context.Context, rec *evidence.Record, f *derive.
 	if s.target.Process != nil {
 		x.Ended, _ = s.target.Process.Ended()
 	}
-}
-
-// startSampler begins to watch the machine, unless the target runs on another
-// one: figures of this host would say nothing of it.
-func (s *session) startSampler() *telemetry.Sampler {
-	if !target.Loopback(s.target.URL) {
-		return nil
-	}
-	if p := s.target.Process; p != nil {
-		return telemetry.Start(s.Root, p.PID, "")
-	}
-	return telemetry.Start(s.Root, 0, "attached: the target's process is not known")
 }
 
 // record keeps the evidence, makes the row from what was kept, and appends it.

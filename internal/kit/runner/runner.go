@@ -19,11 +19,13 @@ import (
 	"strings"
 	"time"
 
+	"assay/internal/kit/derive"
 	"assay/internal/kit/host"
 	"assay/internal/kit/plan"
 	"assay/internal/kit/prompt"
 	"assay/internal/kit/row"
 	"assay/internal/kit/target"
+	"assay/internal/kit/telemetry"
 	"assay/internal/kit/tokens"
 )
 
@@ -56,6 +58,7 @@ type Launch struct {
 type Model struct {
 	FileSHA256 map[string]string // by number of the file, from "1"; nil because of Why
 	Why        string
+	Path       string // of the file, or the first of them; empty: not known
 }
 
 // LogFile is the name of the started target's log in Config.Dir.
@@ -135,7 +138,9 @@ type session struct {
 	startID    string
 	threads    target.Threads // what the start's log says of them
 	threadsErr error
-	requests   int // that this start has been sent
+	recorder   *telemetry.Recorder // of this machine; nil: the target is on another one
+	around     derive.Around       // what is known of the machine beside what it reads
+	requests   int                 // that this start has been sent
 	sum        Summary
 }
 
@@ -143,6 +148,11 @@ type sliceKey struct{ ctx, index int }
 
 func (s *session) run(ctx context.Context) (err error) {
 	s.Progress(Event{Kind: TargetStarts})
+	defer func() {
+		if s.recorder != nil {
+			s.recorder.Close()
+		}
+	}()
 	if err := s.begin(ctx); err != nil {
 		return interruptedOr(ctx, err)
 	}
@@ -193,14 +203,18 @@ func interruptedOr(ctx context.Context, err error) error {
 func (s *session) begin(ctx context.Context) error {
 	var err error
 	if s.Launch != nil {
+		s.watch()
 		s.sum.Log = filepath.Join(s.Dir, LogFile)
 		s.target, err = target.Start(ctx, target.Launch{Argv: s.Launch.Argv, Env: s.Launch.Env, Log: s.sum.Log}, s.Config.Target)
 		if err != nil {
 			return err
 		}
+		s.recorder.Target(s.target.Process.PID, "")
 		s.startID = fmt.Sprintf("%s-%d", time.Now().UTC().Format("20060102T150405Z"), s.target.Process.PID)
 	} else if s.target, err = target.Attach(ctx, s.URL, s.Config.Target); err != nil {
 		return err
+	} else {
+		s.watchAttached()
 	}
 	s.threads, s.threadsErr = s.target.Threads()
 	s.tokens = s.Tokens

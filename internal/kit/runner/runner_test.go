@@ -412,9 +412,43 @@ func TestArmName(t *testing.T) {
 }
 
 // This host's load and memory say nothing of a target on another one.
-func TestRemoteTargetIsNotSampled(t *testing.T) {
+func TestRemoteTargetIsNotWatched(t *testing.T) {
 	s := &session{target: &target.Target{URL: "http://192.0.2.1:8080"}}
-	if s.startSampler() != nil {
-		t.Error("this host is sampled for a remote target")
+	s.watchAttached()
+	if s.recorder != nil || !strings.HasPrefix(s.around.Why, "remote target") {
+		t.Errorf("this host is read for a remote target: %+v", s.around)
+	}
+}
+
+// A target that is attached to is found by the port that it listens on.
+func TestAttachedTargetIsWatched(t *testing.T) {
+	counter := seedlingTokens(t)
+	f := &fake{words: story(t, counter, 40), pace: time.Millisecond}
+	c := config(t, f.serve(t), counter)
+	c.Plan.Warmups, c.Plan.Repeats = 0, 1
+	if _, err := Run(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	r := rows(t, c.Dir)[0]
+	tel := &r.Telemetry
+	if _, err := os.Stat("/proc/self/fd"); err == nil && (tel.Pinned.VmRSSMaxBytes == nil || *tel.Pinned.VmRSSMaxBytes < 1<<20) {
+		t.Errorf("memory of the target, which is this process: %v, %s", tel.Pinned.VmRSSMaxBytes, r.Why["telemetry.pinned.vmrss_max_bytes"])
+	}
+	for path, want := range map[string]string{
+		"telemetry.data_reads_per_s.mean": "attached: which file",
+		"telemetry.temps.ssd_max_c":       "", // or no sensors at all
+		"telemetry.vram.growth_mib":       "",
+	} {
+		if why := r.Why[path]; why == "" || !strings.HasPrefix(why, want) {
+			t.Errorf("%s: %q, want %q", path, why, want)
+		}
+	}
+}
+
+func TestPort(t *testing.T) {
+	for raw, want := range map[string]int{"http://127.0.0.1:8080": 8080, "http://[::1]:99/v1": 99, "http://localhost": 80, "https://localhost": 443} {
+		if got := port(raw); got != want {
+			t.Errorf("%s: %d, want %d", raw, got, want)
+		}
 	}
 }

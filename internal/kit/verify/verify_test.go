@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/klauspost/compress/zstd"
+
 	"assay/internal/gguf"
 	"assay/internal/kit/evidence"
 	"assay/internal/kit/row"
@@ -160,7 +162,7 @@ func TestUntouchedFolderIsClean(t *testing.T) {
 			if !r.Clean || len(r.Findings) > 0 {
 				t.Errorf("%v", r.Findings)
 			}
-			if r.Rows != 3 || r.Recomputed != 3 || r.Rules["timing-1"] != 3 || r.Files != 24 {
+			if r.Rows != 3 || r.Recomputed != 3 || r.Rules["timing-1"] != 3 || r.Files != 27 {
 				t.Errorf("%+v", r)
 			}
 			left := "seedling-15m-iq3_s.gguf is not at hand (name it with --tokenizer); the ends of the kept tokens fit the text"
@@ -193,8 +195,8 @@ func TestRandomChangesAreFound(t *testing.T) {
 			}
 			forge(t, dir, rows[:2])
 			files := filesOf(t, dir)
-			if len(files) != 18 {
-				t.Fatalf("%d files, want rows, head and 16 of evidence: %v", len(files), files)
+			if len(files) != 20 {
+				t.Fatalf("%d files, want rows, head and 18 of evidence: %v", len(files), files)
 			}
 			for range n / shards {
 				spoilOneByte(t, rng, dir, files[rng.IntN(len(files))])
@@ -309,6 +311,21 @@ func TestRowsOutOfPlace(t *testing.T) {
 	}
 }
 
+// repacked changes what a packed file holds.
+func repacked(change func([]byte) []byte) func([]byte) []byte {
+	return func(packed []byte) []byte {
+		dec, _ := zstd.NewReader(nil)
+		defer dec.Close()
+		raw, err := dec.DecodeAll(packed, nil)
+		if err != nil {
+			panic(err)
+		}
+		enc, _ := zstd.NewWriter(nil)
+		defer enc.Close()
+		return enc.EncodeAll(change(raw), nil)
+	}
+}
+
 // What was changed together with every hash that covers it shows in what the
 // evidence says of itself or in the values that follow from it.
 func TestForgeries(t *testing.T) {
@@ -330,6 +347,8 @@ func TestForgeries(t *testing.T) {
 		"prompt":     {evidence.PromptFile, func(b []byte) []byte { return append(b, 'x') }, "prompt.txt: it is not what request.json asks"},
 		"completion": {evidence.CompletionFile, func(b []byte) []byte { return append(b, 'x') }, "completion.txt: it is not the text of stream.zst"},
 		"facts":      {evidence.MetaFile, replace(`"load_ms": `, `"load_ms": 1`), "load_ms: "},
+		"samples":    {evidence.SamplesFile, repacked(replace(`"metric":"vmrss"`, `"metric":"vmpin"`)), "telemetry.pinned.vmrss_max_bytes: "},
+		"no samples": {evidence.SamplesFile, repacked(func([]byte) []byte { return []byte("{}") }), `samples.zst: samples: form ""`},
 		"rule":       {evidence.MetaFile, replace(`"timing-1"`, `"timing-9"`), `timing rule "timing-9": this version does not know the rule`},
 		"form":       {evidence.MetaFile, replace(`"assay-facts-1"`, `"assay-facts-9"`), `meta.json: facts: form "assay-facts-9", want "assay-facts-1"`},
 		"row":        {evidence.MetaFile, replace(`/run-002"`, `/run-009"`), `row_id: "assay-builtin-seedling-t1/measure/a1/run-002" in the row, "assay-builtin-seedling-t1/measure/a1/run-009" by the evidence`},

@@ -1,0 +1,11 @@
+//go:build !unix
+
+package telemetry
+
+import "os/exec"
+
+func ownGroup(*exec.Cmd) {}
+
+func killGroup(cmd *exec.Cmd) error { return cmd.Process.Kill() }
+
+func shell(command string) []string { return []string{"cmd", "/c", command} }
