@@ -11,6 +11,8 @@ var aliases = map[string]string{
 	"-ngl":            "--gpu-layers",
 	"--n-gpu-layers":  "--gpu-layers",
 	"-np":             "--parallel",
+	"-ctk":            "--cache-type-k",
+	"-ctv":            "--cache-type-v",
 	"--ctx-size":      "--context",
 	"--predict":       "--max-tokens",
 	"--n-predict":     "--max-tokens",

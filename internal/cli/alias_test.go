@@ -14,6 +14,7 @@ func TestRewriteAliases(t *testing.T) {
 		{"serve -ngl=99 --ctx-size=4096", "serve --gpu-layers=99 --context=4096"},
 		{"generate --temp 0 --n-predict 5", "generate --temperature 0 --max-tokens 5"},
 		{"chat -sys hello", "chat --system hello"},
+		{"serve -ctk f32 -ctv=f32", "serve --cache-type-k f32 --cache-type-v=f32"},
 		{"generate -- -np", "generate -- -np"},
 		{"generate -n 5 -c 9", "generate -n 5 -c 9"},
 	}

@@ -10,6 +10,7 @@ import (
 
 	"assay/internal/engine"
 	"assay/internal/gguf"
+	"assay/internal/kit/tokens"
 	"assay/models/seedling"
 )
 
@@ -25,12 +26,25 @@ func openModel(name string) (*gguf.File, error) {
 	return gguf.Open(name)
 }
 
+// openCounter reads the tokenizer, and the chat template if there is one, of a
+// model file or of the built-in model.
+func openCounter(file string) (*tokens.Counter, error) {
+	f, err := openModel(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return tokens.FromGGUF(f, modelBase(file))
+}
+
 // engineFlags are the flags of every command that runs the engine.
 type engineFlags struct {
 	model     string
 	context   int
 	threads   int
 	gpuLayers int
+	keyType   string
+	valueType string
 }
 
 func (o *engineFlags) register(cmd *cobra.Command) {
@@ -39,7 +53,12 @@ func (o *engineFlags) register(cmd *cobra.Command) {
 	f.IntVarP(&o.context, "context", "c", 0, "positions of a context, prompt and answer together (0: the model's own, at most 8192)")
 	f.IntVarP(&o.threads, "threads", "t", 0, "compute threads (0: one a core)")
 	f.IntVar(&o.gpuLayers, "gpu-layers", 0, "accepted for llama-server's sake: there is no GPU support yet")
+	f.StringVar(&o.keyType, "cache-type-k", cacheType, "`format` of the keys that are kept: f32 is the only one yet")
+	f.StringVar(&o.valueType, "cache-type-v", cacheType, "`format` of the values that are kept: f32 is the only one yet")
 }
+
+// cacheType is the one format in which keys and values are kept.
+const cacheType = "f32"
 
 func (o *engineFlags) check() error {
 	switch {
@@ -47,6 +66,10 @@ func (o *engineFlags) check() error {
 		return usagef("--context: %d is not a number of positions (want 0 for the model's own, or more)", o.context)
 	case o.threads < 0:
 		return usagef("--threads: %d is not a number of threads (want 0 for one a core, or more)", o.threads)
+	case o.keyType != cacheType:
+		return usagef("--cache-type-k: keys can't be kept as %q yet (want %s)", o.keyType, cacheType)
+	case o.valueType != cacheType:
+		return usagef("--cache-type-v: values can't be kept as %q yet (want %s)", o.valueType, cacheType)
 	}
 	return nil
 }

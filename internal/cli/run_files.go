@@ -39,14 +39,11 @@ func (o *runOptions) openFiles(ctx context.Context, env *Env, c *runner.Config) 
 	if file == "" {
 		return nil
 	}
-	f, err := openModel(file)
+	counter, err := openCounter(file)
 	if err != nil {
 		return &exitError{ExitUsage, fmt.Errorf("%s: %w", flag, err)}
 	}
-	defer f.Close()
-	if c.Tokens, err = tokens.FromGGUF(f, modelBase(file)); err != nil {
-		return &exitError{ExitUsage, fmt.Errorf("%s: %w", flag, err)}
-	}
+	c.Tokens = counter
 	return nil
 }
 

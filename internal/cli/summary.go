@@ -12,8 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"assay/internal/kit/derive"
+	"assay/internal/kit/evidence"
 	"assay/internal/kit/report"
 	"assay/internal/kit/row"
+	"assay/internal/kit/tokens"
 )
 
 const summaryLong = `Sum up rows: for every arm and context the number of runs, the median and the
@@ -30,6 +33,12 @@ given twice is counted once.
   assay summary runs/today --format md      for an issue or a document
   assay summary a/rows.jsonl b/rows.jsonl --json
 
+With --tokenizer, the text of runs that could not count it when they were made is
+counted now, from the evidence beside the rows: the verdict, and what it
+withholds, are then those of the new count. The rows stay as they are.
+
+  assay summary runs/today --tokenizer model.gguf
+
 The table fits itself to $COLUMNS where that is set.
 
 EXIT STATUS
@@ -38,8 +47,9 @@ EXIT STATUS
   3  rows failed, or figures are withheld`
 
 type summaryOptions struct {
-	json   bool
-	format string
+	json      bool
+	format    string
+	tokenizer string
 }
 
 func newSummaryCommand(env *Env) *cobra.Command {
@@ -53,6 +63,7 @@ func newSummaryCommand(env *Env) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&o.json, "json", false, "print as JSON")
 	cmd.Flags().StringVar(&o.format, "format", "text", "text or md")
+	cmd.Flags().StringVar(&o.tokenizer, "tokenizer", "", "`file` of the model, to count texts by that were not counted yet")
 	return cmd
 }
 
@@ -61,6 +72,13 @@ func runSummary(env *Env, o summaryOptions, args []string) error {
 		return usagef("--format: %q is neither text nor md", o.format)
 	}
 	in := rowInput{stdin: env.Stdin, builder: report.NewBuilder(), seen: map[[sha256.Size]byte]bool{}}
+	if o.tokenizer != "" {
+		c, err := openCounter(o.tokenizer)
+		if err != nil {
+			return usagef("--tokenizer: %w", err)
+		}
+		in.counter = c
+	}
 	for _, arg := range args {
 		if err := in.add(arg); err != nil {
 			return &exitError{ExitUsage, err}
@@ -75,6 +93,9 @@ func runSummary(env *Env, o summaryOptions, args []string) error {
 	}
 	if in.twice > 0 {
 		fmt.Fprintf(env.Stderr, "assay: rows given more than once and counted once: %d\n", in.twice)
+	}
+	if in.counter != nil {
+		fmt.Fprintf(env.Stderr, "assay: texts counted now by %s: %d\n", in.counter.Name, in.counted)
 	}
 	if err := printReport(env, rep, o); err != nil {
 		return err
@@ -107,6 +128,9 @@ type rowInput struct {
 	twice   int
 	broken  []error // the first of them
 	bad     int     // how many there are
+
+	counter *tokens.Counter // nil: rows are taken as they are
+	counted int             // rows whose text it counted
 }
 
 // mostBroken is how many broken lines are told of.
@@ -116,7 +140,7 @@ const mostBroken = 10
 // wrong in lines is collected, so that all of it can be shown at once.
 func (in *rowInput) add(arg string) error {
 	if arg == "-" {
-		in.read(in.stdin, "stdin")
+		in.read(in.stdin, "stdin", "")
 		return nil
 	}
 	info, err := os.Stat(arg)
@@ -132,15 +156,19 @@ func (in *rowInput) add(arg string) error {
 		return err
 	}
 	defer f.Close()
-	in.read(f, path)
+	in.read(f, path, filepath.Dir(path))
 	return nil
 }
 
-func (in *rowInput) read(r io.Reader, name string) {
+// read reads rows whose evidence lies below dir; "" is nowhere.
+func (in *rowInput) read(r io.Reader, name, dir string) {
 	for line := range row.Lines(r) {
 		parsed, err := line.Row()
 		if err == nil && parsed != nil {
 			err = readable(parsed)
+		}
+		if err == nil && parsed != nil && in.counter != nil && dir != "" {
+			parsed, err = in.later(parsed, dir)
 		}
 		switch {
 		case err != nil:
@@ -152,6 +180,37 @@ func (in *rowInput) read(r io.Reader, name string) {
 			in.builder.Add(parsed)
 		}
 	}
+}
+
+// later counts the text of a row now, if the run could not, and returns the row
+// with what follows from the count.
+func (in *rowInput) later(r *row.Row, dir string) (*row.Row, error) {
+	if r.Schema == "" || r.Evidence.Dir == nil {
+		return r, nil // another tool's, or without evidence
+	}
+	at, err := filepath.Localize(*r.Evidence.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("evidence.dir: %w", err)
+	}
+	at = filepath.Join(dir, at)
+	if wrong := evidence.Check(at, r.Evidence.Files); len(wrong) > 0 {
+		return nil, fmt.Errorf("its evidence is not what it was (assay verify tells more): %w", wrong[0])
+	}
+	rec, err := evidence.Read(at)
+	if err != nil {
+		return nil, err
+	}
+	facts, err := derive.ReadFacts(rec)
+	if err != nil {
+		return nil, err
+	}
+	counted, err := derive.Later(rec, *facts, in.counter)
+	if err != nil || counted == nil {
+		return r, err
+	}
+	in.counted++
+	counted.Evidence, counted.Seq, counted.PrevSHA256 = r.Evidence, r.Seq, r.PrevSHA256
+	return counted, nil
 }
 
 // isNew says whether these bytes were not seen before.

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -60,11 +59,10 @@ func newVerifyCommand(env *Env) *cobra.Command {
 }
 
 func runVerify(ctx context.Context, env *Env, dir, tokenizer string, asJSON bool) error {
-	counter, done, err := countersFor(tokenizer)
+	counter, err := countersFor(tokenizer)
 	if err != nil {
 		return &exitError{ExitUsage, fmt.Errorf("--tokenizer: %w", err)}
 	}
-	defer done()
 	rep, err := verify.Dir(ctx, dir, verify.Options{Version: Version, Counter: counter})
 	if err != nil {
 		return err
@@ -82,29 +80,18 @@ func runVerify(ctx context.Context, env *Env, dir, tokenizer string, asJSON bool
 
 // countersFor finds tokenizers by the name that rows give them. With a file, that
 // one counts for all rows.
-func countersFor(file string) (find func(name string) *tokens.Counter, done func(), err error) {
-	open := func(file string) (*tokens.Counter, func(), error) {
-		f, err := openModel(file)
-		if err != nil {
-			return nil, nil, err
-		}
-		c, err := tokens.FromGGUF(f, modelBase(file))
-		if err != nil {
-			return nil, nil, errors.Join(err, f.Close())
-		}
-		return c, func() { _ = f.Close() }, nil
-	}
+func countersFor(file string) (func(name string) *tokens.Counter, error) {
 	if file != "" {
-		c, done, err := open(file)
-		return func(string) *tokens.Counter { return c }, done, err
+		c, err := openCounter(file)
+		return func(string) *tokens.Counter { return c }, err
 	}
-	builtin, done, err := open(seedling.Name)
+	builtin, err := openCounter(seedling.Name)
 	return func(name string) *tokens.Counter {
 		if name == seedling.File {
 			return builtin
 		}
 		return nil
-	}, done, err
+	}, err
 }
 
 // mostFindings is how many findings the text shows.

@@ -6,6 +6,7 @@ import (
 
 	"assay/internal/kit/count"
 	"assay/internal/kit/evidence"
+	"assay/internal/kit/row"
 	"assay/internal/kit/tokens"
 )
 
@@ -95,4 +96,17 @@ func (f *Facts) Recount(c *tokens.Counter, rec *evidence.Record) []error {
 	}
 	f.Prompt = p
 	return wrong
+}
+
+// Later makes a run's row once more with its text counted by c, where the run
+// itself could not count it: the second of the two stages at which a count is
+// checked. It returns nil where the run did count, or where c can't either.
+func Later(rec *evidence.Record, f Facts, c *tokens.Counter) (*row.Row, error) {
+	if f.Text.Ends != nil || f.Text.IDs != nil {
+		return nil, nil
+	}
+	if f.Text = CountText(c, rec); f.Text.Ends == nil && f.Text.IDs == nil {
+		return nil, nil
+	}
+	return Row(rec, &f)
 }

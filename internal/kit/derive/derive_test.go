@@ -490,6 +490,35 @@ func TestRecount(t *testing.T) {
 	}
 }
 
+// A run that had no tokenizer is counted later: its verdict becomes what the
+// text says, and the row is that of a run which counted at once. One that did
+// count is left alone, and so is one whose text can't be counted.
+func TestLater(t *testing.T) {
+	c := seedlingCounter(t)
+	rec, f := sample()
+	f.Text = Text{Why: "no tokenizer was given"}
+	if r := derived(t, rec, f); *r.CountCheck.Verdict != "agree-same-origin" {
+		t.Fatalf("at run time: %s", *r.CountCheck.Verdict)
+	}
+	r, err := Later(rec, *f, c)
+	if err != nil || r == nil || *r.CountCheck.Verdict != "agree-independent" {
+		t.Fatalf("later: %+v, %v", r, err)
+	}
+	if f.Text.Why == "" {
+		t.Error("the facts of the run were changed")
+	}
+	_, counted := sample()
+	if want := derived(t, rec, counted); *r.DecodeTokS != *want.DecodeTokS {
+		t.Errorf("decode %g, counted at once %g", *r.DecodeTokS, *want.DecodeTokS)
+	}
+	if r, err := Later(rec, *counted, c); r != nil || err != nil {
+		t.Errorf("a run that did count: %v, %v", r, err)
+	}
+	if r, err := Later(rec, *f, &tokens.Counter{Why: "none"}); r != nil || err != nil {
+		t.Errorf("without a tokenizer: %v, %v", r, err)
+	}
+}
+
 // Whatever a server sends, the row can be written: nothing that it says may stop
 // a plan, and nothing may make the reader fail.
 func FuzzRow(f *testing.F) {
