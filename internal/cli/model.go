@@ -27,8 +27,11 @@ func openModel(name string) (*gguf.File, error) {
 }
 
 // openCounter reads the tokenizer, and the chat template if there is one, of a
-// model file or of the built-in model.
+// model file, of the built-in model, or of a Hugging Face tokenizer.json.
 func openCounter(file string) (*tokens.Counter, error) {
+	if file != seedling.Name {
+		return tokens.FromFile(file, modelBase(file))
+	}
 	f, err := openModel(file)
 	if err != nil {
 		return nil, err

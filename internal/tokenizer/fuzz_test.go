@@ -102,6 +102,12 @@ func loadAndUse(t *testing.T, file []byte, text string) {
 		}
 		return
 	}
+	use(t, tok, text)
+}
+
+// use encodes and decodes a text, whole and in a stream.
+func use(t *testing.T, tok *Tokenizer, text string) {
+	t.Helper()
 	for _, o := range []Options{{}, {AddSpecial: true, ParseSpecial: true}} {
 		ids := tok.Encode(text, o)
 		s := tok.Stream(true)

@@ -34,15 +34,22 @@ var pres = []string{
 
 // loader reads one file. Its errors name the file, the key and the index.
 type loader struct {
-	f      *gguf.File
-	t      *Tokenizer
-	tokens []string
-	ids    map[string]int32 // of tokens; an empty one has none
+	name     string     // of the file
+	part     string     // what the file's parts are called: "key", "field"
+	tokensAt string     // the part that lists the tokens
+	mergesAt string     // the part that lists the merges
+	f        *gguf.File // nil: no ids for special purposes are given
+	t        *Tokenizer
+	tokens   []string
+	ids      map[string]int32 // of tokens; an empty one has none
 }
 
 // New reads a file's vocabulary.
 func New(f *gguf.File) (*Tokenizer, error) {
-	l := &loader{f: f, t: &Tokenizer{bos: none, eos: none}}
+	l := &loader{
+		name: f.Name(), part: "key", tokensAt: keyTokens, mergesAt: keyMerges,
+		f: f, t: &Tokenizer{bos: none, eos: none},
+	}
 	for _, step := range []func() error{
 		l.kind, l.readTokens, l.readTypes, l.readMerges, l.readSpecial, l.makePieces,
 	} {
@@ -55,7 +62,7 @@ func New(f *gguf.File) (*Tokenizer, error) {
 }
 
 func (l *loader) errorf(key, format string, args ...any) error {
-	return fmt.Errorf("%s: key %q: %s", l.f.Name(), key, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%s: %s %q: %s", l.name, l.part, key, fmt.Sprintf(format, args...))
 }
 
 // kind says whether this package can read the vocabulary at all.
@@ -82,8 +89,13 @@ func (l *loader) readTokens() error {
 	if err != nil {
 		return err
 	}
+	return l.setTokens(tokens)
+}
+
+// setTokens takes the tokens in the order of their ids.
+func (l *loader) setTokens(tokens []string) error {
 	if len(tokens) == 0 || len(tokens) > math.MaxInt32 {
-		return l.errorf(keyTokens, "%d tokens; want between 1 and %d", len(tokens), math.MaxInt32)
+		return l.errorf(l.tokensAt, "%d tokens; want between 1 and %d", len(tokens), math.MaxInt32)
 	}
 	l.tokens = tokens
 	l.ids = make(map[string]int32, len(tokens))
@@ -92,7 +104,7 @@ func (l *loader) readTokens() error {
 			continue // nothing can be encoded as it
 		}
 		if first, dup := l.ids[text]; dup {
-			return l.errorf(keyTokens, "tokens %d and %d are both %s; each may occur once", first, i, quote(text))
+			return l.errorf(l.tokensAt, "tokens %d and %d are both %s; each may occur once", first, i, quote(text))
 		}
 		l.ids[text] = int32(i)
 	}
@@ -129,7 +141,24 @@ func (l *loader) readMerges() error {
 	if err != nil {
 		return err
 	}
-	b := &bpe{merges: make(map[uint64]merge, len(lines))}
+	return l.setMerges(len(lines), func(i int) (left, right string, err error) {
+		return l.splitMerge(i, lines[i])
+	})
+}
+
+// splitMerge cuts a line of two tokens.
+func (l *loader) splitMerge(i int, line string) (left, right string, err error) {
+	left, right, ok := strings.Cut(line, " ")
+	if !ok || left == "" || right == "" {
+		err = l.errorf(l.mergesAt, "merge %d is %s; want two tokens with one blank between them", i, quote(line))
+	}
+	return left, right, err
+}
+
+// setMerges takes n merges in the order of their ranks; at gives each one's two
+// tokens.
+func (l *loader) setMerges(n int, at func(i int) (left, right string, err error)) error {
+	b := &bpe{merges: make(map[uint64]merge, n)}
 	for c := range b.byteID {
 		b.byteID[c] = none
 		if id, ok := l.ids[string(byteRune[c])]; ok {
@@ -137,17 +166,17 @@ func (l *loader) readMerges() error {
 		}
 	}
 	var joined []byte
-	for i, line := range lines {
-		left, right, ok := strings.Cut(line, " ")
-		if !ok || left == "" || right == "" {
-			return l.errorf(keyMerges, "merge %d is %s; want two tokens with one blank between them", i, quote(line))
+	for i := range n {
+		left, right, err := at(i)
+		if err != nil {
+			return err
 		}
 		joined = append(append(joined[:0], left...), right...)
 		var ids [3]int32
 		for j, text := range []string{left, right, string(joined)} {
 			id, ok := l.ids[text]
 			if !ok {
-				return l.errorf(keyMerges, "merge %d is %s, but %s is not in %s", i, quote(line), quote(text), keyTokens)
+				return l.errorf(l.mergesAt, "merge %d is %s, but %s is not in %s", i, quote(left+" "+right), quote(text), l.tokensAt)
 			}
 			ids[j] = id
 		}
@@ -186,6 +215,9 @@ func (l *loader) readSpecial() (err error) {
 
 // id reads a token's id; none when the key is absent.
 func (l *loader) id(key string) (int32, error) {
+	if l.f == nil {
+		return none, nil
+	}
 	v, err := l.f.Uint(key)
 	switch {
 	case errors.Is(err, gguf.ErrMissing):
@@ -200,6 +232,9 @@ func (l *loader) id(key string) (int32, error) {
 
 // flag reads whether a token is added; false when the key is absent.
 func (l *loader) flag(key, idKey string, id int32) (bool, error) {
+	if l.f == nil {
+		return false, nil
+	}
 	on, err := l.f.Bool(key)
 	switch {
 	case errors.Is(err, gguf.ErrMissing):
@@ -220,7 +255,7 @@ func (l *loader) makePieces() error {
 		total += len(text)
 	}
 	if total > math.MaxUint32 {
-		return l.errorf(keyTokens, "the tokens take %d bytes; want at most %d", total, uint32(math.MaxUint32))
+		return l.errorf(l.tokensAt, "the tokens take %d bytes; want at most %d", total, uint32(math.MaxUint32))
 	}
 	t.pieces = make([]byte, 0, total)
 	t.offsets = make([]uint32, 1, len(l.tokens)+1)
@@ -233,7 +268,7 @@ func (l *loader) makePieces() error {
 		case a&byteToken != 0:
 			c, ok := byteName(text)
 			if !ok {
-				return l.errorf(keyTokens, "token %d is %s, but by %s it is a byte; want a name like <0x0A>", i, quote(text), keyTypes)
+				return l.errorf(l.tokensAt, "token %d is %s, but by %s it is a byte; want a name like <0x0A>", i, quote(text), keyTypes)
 			}
 			t.pieces = append(t.pieces, c)
 		}
@@ -266,8 +301,9 @@ func (l *loader) makeMatchers() {
 }
 
 // quote shows text from the file in an error, not more than one can read.
-func quote(s string) string {
-	const most = 60
+func quote(s string) string { return quoteUpTo(60, s) }
+
+func quoteUpTo(most int, s string) string {
 	if len(s) > most {
 		return fmt.Sprintf("%q... (%d bytes)", s[:most], len(s))
 	}

@@ -1,5 +1,5 @@
 // Package tokenizer turns text into token ids and back, as a GGUF file's
-// metadata says.
+// metadata or a Hugging Face tokenizer.json says.
 //
 // It knows one kind: byte-level BPE (tokenizer.ggml.model "gpt2") with the
 // pre-tokeniser of Qwen2 (tokenizer.ggml.pre "qwen2" and the labels that mean

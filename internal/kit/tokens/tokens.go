@@ -1,5 +1,6 @@
 // Package tokens turns text into a model's tokens, with the tokenizer and the
-// chat template that a GGUF file holds, or by asking whoever has them.
+// chat template that a GGUF file holds, the tokenizer of a tokenizer.json, or by
+// asking whoever has them.
 package tokens
 
 import (
@@ -15,7 +16,7 @@ import (
 )
 
 // Counter can turn text into the model's tokens: its tokenizer, read from a GGUF
-// file, or the server that is measured.
+// file or a tokenizer.json, or the server that is measured.
 type Counter struct {
 	Name   string         // whose tokenizer it is, for rows
 	Encode prompt.Encoder // nil: unknown, because of Why
@@ -40,13 +41,7 @@ func FromGGUF(f *gguf.File, name string) (*Counter, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Counter{
-		Name: name,
-		Encode: func(text string) ([]int32, error) {
-			return tok.Encode(text, tokenizer.Options{}), nil
-		},
-		Piece: tok.Piece,
-	}
+	c := plain(tok, name)
 	template, err := chat.FromGGUF(f)
 	if errors.Is(err, gguf.ErrMissing) {
 		return c, nil
