@@ -68,12 +68,7 @@ func runChat(ctx context.Context, env *Env, o chatOptions) error {
 	if err := errors.Join(o.engineFlags.check(), o.samplingFlags.check()); err != nil {
 		return err
 	}
-	file, err := openModel(o.model)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	e, err := o.load(ctx, env, file, 1)
+	e, err := o.open(ctx, env)
 	if err != nil {
 		return err
 	}

@@ -77,6 +77,16 @@ func (o *engineFlags) check() error {
 	return nil
 }
 
+// open opens the model and loads it, for one request at a time.
+func (o *engineFlags) open(ctx context.Context, env *Env) (*engine.Engine, error) {
+	f, err := openModel(o.model)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // an engine does not need it any more
+	return o.load(ctx, env, f, 1)
+}
+
 // load loads a model that has been opened, with progress on a terminal where it
 // takes more than a moment.
 func (o *engineFlags) load(ctx context.Context, env *Env, f *gguf.File, slots int) (*engine.Engine, error) {
