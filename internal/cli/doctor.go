@@ -10,7 +10,7 @@ import (
 
 	"assay/internal/kit/doctor"
 	"assay/internal/kit/plan"
-	"assay/internal/kit/target"
+	"assay/internal/kit/target/adapters"
 	"assay/models/seedling"
 )
 
@@ -109,7 +109,7 @@ func doctorPlan(file string) (*plan.Plan, error) {
 		p.Arms = []plan.Arm{{Name: "assay-seedling", Target: "assay", Model: seedling.Name}}
 		return &p, nil
 	}
-	p, err := plan.Load(file, plan.Options{Targets: target.Names()})
+	p, err := plan.Load(file, plan.Options{Targets: adapters.Names()})
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"assay/internal/kit/report"
 	"assay/internal/kit/runner"
 	"assay/internal/kit/target"
+	"assay/internal/kit/target/adapters"
 	"assay/models/seedling"
 )
 
@@ -79,7 +80,7 @@ func newRunCommand(env *Env) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.url, "url", "", "measure the server at this `URL`, which is running")
-	f.StringVar(&o.adapter, "target", "auto", "what the server at --url is: auto, "+strings.Join(target.Names(), ", "))
+	f.StringVar(&o.adapter, "target", "auto", "what the server at --url is: auto, "+strings.Join(adapters.Names(), ", "))
 	f.StringVar(&o.model, "model", "", "`name` of the model in requests to --url (default: the first that the server lists)")
 	f.StringVar(&o.log, "log", "", "`file` that the server at --url logs to")
 	f.StringVarP(&o.modelFile, "model-file", "m", seedling.Name, "GGUF `file` to start our engine with; with --url, the file whose tokenizer counts")
@@ -178,7 +179,7 @@ func (o *runOptions) check() error {
 			return usagef("--url: %w", err)
 		}
 		if o.adapter != "auto" {
-			if _, err := target.ByName(o.adapter); err != nil {
+			if _, err := adapters.ByName(o.adapter); err != nil {
 				return usagef("--target: %w", err)
 			}
 		}

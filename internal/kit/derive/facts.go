@@ -16,6 +16,7 @@ import (
 	"assay/internal/kit/host"
 	"assay/internal/kit/row"
 	"assay/internal/kit/target"
+	"assay/internal/kit/target/adapters"
 	"assay/internal/kit/telemetry"
 )
 
@@ -137,7 +138,7 @@ func ReadFacts(rec *evidence.Record) (*Facts, error) {
 
 // adapter finds the adapter that reads log and metrics.
 func (f *Facts) adapter() (target.Adapter, error) {
-	a, err := target.ByName(f.Target.Adapter)
+	a, err := adapters.ByName(f.Target.Adapter)
 	if err != nil {
 		return nil, fmt.Errorf("%s: facts.target.adapter: %w", evidence.MetaFile, err)
 	}

@@ -43,10 +43,8 @@ func Row(rec *evidence.Record, f *Facts) (*row.Row, error) {
 	}
 	r.Fill(&in, compute(in))
 	src.ending(r)
-	if r.Engine == row.OwnEngine {
-		if err := r.SetEngineBlock(src.engineBlock(r)); err != nil {
-			return nil, err
-		}
+	if err := src.block(r); err != nil {
+		return nil, err
 	}
 	src.telemetry(r)
 	r.Explain()

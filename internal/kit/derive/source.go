@@ -3,7 +3,6 @@ package derive
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -151,31 +150,15 @@ func (t *Text) check(text string) error {
 	return nil
 }
 
-// errRestarted marks counters that went back.
-var errRestarted = errors.New("restarted")
-
 func (s *source) counters() (target.Counters, error) {
-	names := s.adapter.Counters()
-	if names == (target.CounterNames{}) {
-		return target.Counters{}, errors.New("the adapter knows no counters of this engine")
+	if s.adapter.Meter().Path == "" {
+		return target.Counters{}, target.ErrNoMeter
 	}
 	x := &s.facts.Exchange
 	if why := reasons(x.MetricsBeforeWhy, x.MetricsAfterWhy); why != "" {
 		return target.Counters{}, errors.New(why)
 	}
-	before, err := target.ReadCounters(s.rec.MetricsBefore, names)
-	if err != nil {
-		return target.Counters{}, fmt.Errorf("before the run: %w", err)
-	}
-	after, err := target.ReadCounters(s.rec.MetricsAfter, names)
-	if err != nil {
-		return target.Counters{}, fmt.Errorf("after the run: %w", err)
-	}
-	d, err := after.Since(before)
-	if err != nil {
-		return target.Counters{}, fmt.Errorf("%w: %w", errRestarted, err)
-	}
-	return d, nil
+	return s.adapter.Metered(s.rec.MetricsBefore, s.rec.MetricsAfter)
 }
 
 // inputs is all that the figures depend on, but for the samples.
@@ -193,7 +176,7 @@ func (s *source) inputs() figure.Inputs {
 
 	log := count.Read("log", count.ServerCounter, s.log.Generated, reason(s.logErr, "the log does not say"))
 	log.Offset, log.OffsetWhy = s.log.Offset, s.log.OffsetWhy
-	metrics := count.Read("/metrics", count.ServerCounter, whole(s.delta.Predicted), reason(s.deltaErr, "the counter is not there"))
+	metrics := count.Read("/metrics", count.ServerCounter, target.Whole(s.delta.Predicted), reason(s.deltaErr, "the counter is not there"))
 	in.Count = count.Judge(append(count.FromStream(s.completion), log, metrics, s.recount()))
 	if in.TokenEnds = s.facts.Text.Ends; in.TokenEnds != nil {
 		in.TokenEnds = slices.Clone(in.TokenEnds)
@@ -215,8 +198,8 @@ func (s *source) account(in *figure.Inputs) {
 			}
 		case d.Predicted != nil && d.PredictedSeconds != nil && *d.Predicted > 0:
 			*e = figure.Engine{
-				Source: "/metrics", Generated: whole(d.Predicted), DecodeMS: milliseconds(d.PredictedSeconds),
-				PromptN: whole(d.Prompt), PromptMS: milliseconds(d.PromptSeconds),
+				Source: "/metrics", Generated: target.Whole(d.Predicted), DecodeMS: target.Milliseconds(d.PredictedSeconds),
+				PromptN: target.Whole(d.Prompt), PromptMS: target.Milliseconds(d.PromptSeconds),
 			}
 		}
 	}
@@ -224,7 +207,7 @@ func (s *source) account(in *figure.Inputs) {
 		in.CachedTokens = l.Cached
 	}
 	if in.CachedTokens == nil {
-		in.CachedTokens = whole(d.Cached)
+		in.CachedTokens = target.Whole(d.Cached)
 	}
 }
 
@@ -255,7 +238,7 @@ func (s *source) checks() figure.Checks {
 	switch {
 	case x.Ended != "":
 		c.EngineRestarted = "the target ended by itself: " + x.Ended
-	case errors.Is(s.deltaErr, errRestarted):
+	case errors.Is(s.deltaErr, target.ErrRestarted):
 		c.EngineRestarted = s.deltaErr.Error()
 	}
 	// A wall clock that is slewed moves by at most 0.05 %, one that is set by more.
@@ -271,21 +254,4 @@ func reason(err error, otherwise string) string {
 		return err.Error()
 	}
 	return otherwise
-}
-
-// whole turns a counter's difference into a number of tokens.
-func whole(v *float64) *int {
-	if v == nil || *v < 0 || *v > math.MaxInt32 {
-		return nil
-	}
-	return new(int(math.Round(*v)))
-}
-
-// milliseconds is nil for what no clock shows.
-func milliseconds(seconds *float64) *float64 {
-	const longest = 1e9 // s, over 30 years
-	if seconds == nil || *seconds > longest {
-		return nil
-	}
-	return new(*seconds * 1e3)
 }

@@ -208,6 +208,8 @@ var Fields = []Field{
 	{"assay.metrics.projection", "", "kept for rows of other engines", byMetrics},
 	{"assay.tokens_per_round_derived", "tokens", "tokens that one verifying pass gave", "engine_generated/(engine_generated - drafts_accepted)"},
 	{"assay.tokens_per_round_rule", "", "how that was derived", "this program"},
+	{"identities_failed", "", "numbers of the engine's own that contradict each other; empty: none, or there is nothing to compare", "as each of them"},
+	{"identities_failed[]", "", "one of them, with both values", "the identities that the adapter knows of its engine"},
 
 	{"telemetry", "", "what was sampled on the machine around the run", ""},
 	{"telemetry.window", "", "the time that the samples belong to", ""},

@@ -317,9 +317,9 @@ func (r *Row) SetHost(h host.Host) {
 	}
 }
 
-// SetEngineBlock sets the block of the row's engine: typed for ours, as it came
-// for others.
-func (r *Row) SetEngineBlock(block any) error {
+// SetEngineBlock sets the block of the row's engine under a name that is none of a
+// row's own: typed for ours, as it came for others.
+func (r *Row) SetEngineBlock(name string, block any) error {
 	if own, ok := block.(*EngineBlock); ok {
 		r.Assay = own
 		return nil
@@ -334,6 +334,6 @@ func (r *Row) SetEngineBlock(block any) error {
 	if r.Extra[""] == nil {
 		r.Extra[""] = map[string]json.RawMessage{}
 	}
-	r.Extra[""][r.Engine] = raw
+	r.Extra[""][name] = raw
 	return nil
 }

@@ -198,18 +198,18 @@ func TestSetHost(t *testing.T) {
 
 func TestSetEngineBlock(t *testing.T) {
 	r := &Row{Engine: "llama-server"}
-	if err := r.SetEngineBlock(map[string]int{"drafts_offered": 7}); err != nil {
+	if err := r.SetEngineBlock("llamacpp", map[string]int{"drafts_offered": 7}); err != nil {
 		t.Fatal(err)
 	}
 	line, err := r.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(leaves(t, line)["llama-server.drafts_offered"]); got != "7" {
+	if got := fmt.Sprint(leaves(t, line)["llamacpp.drafts_offered"]); got != "7" {
 		t.Errorf("block: %s", got)
 	}
 	r = &Row{Engine: "assay"}
-	if err := r.SetEngineBlock(&EngineBlock{DraftsOffered: new(7)}); err != nil {
+	if err := r.SetEngineBlock("assay", &EngineBlock{DraftsOffered: new(7)}); err != nil {
 		t.Fatal(err)
 	}
 	if r.Assay == nil || *r.Assay.DraftsOffered != 7 {

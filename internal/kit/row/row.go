@@ -122,6 +122,8 @@ type Row struct {
 	CompletionHead   *string  `json:"completion_head"` // the first characters of the completion
 
 	Assay *EngineBlock `json:"assay" row:"optional"` // only in rows of our engine
+	// IdentitiesFailed lists numbers of the engine's own that contradict each other.
+	IdentitiesFailed []string `json:"identities_failed" row:"present"`
 
 	Telemetry Telemetry         `json:"telemetry"`
 	EngineEnv map[string]string `json:"engine_env"` // the environment that matters to the target

@@ -27,7 +27,7 @@ func (s *session) one(ctx context.Context, run plan.Run) (*row.Row, error) {
 	f := s.facts(run)
 	f.Prompt = derive.CountPrompt(s.tokens, p.Text, p.Nonce)
 	rec := &evidence.Record{
-		Meta:   evidence.Meta{Row: run.ID(s.Plan.Arm), Method: "POST", URL: s.target.URL + target.ChatPath, Header: s.target.Header()},
+		Meta:   evidence.Meta{Row: run.ID(s.Plan.Arm), Method: "POST", URL: s.target.Endpoint(), Header: s.target.Header()},
 		Prompt: p.Text,
 	}
 	rec.Request, err = s.target.Body(target.Ask{

@@ -25,6 +25,7 @@ import (
 	"assay/internal/kit/prompt"
 	"assay/internal/kit/row"
 	"assay/internal/kit/target"
+	"assay/internal/kit/target/adapters"
 	"assay/internal/kit/telemetry"
 	"assay/internal/kit/tokens"
 )
@@ -116,6 +117,7 @@ func Run(ctx context.Context, c Config) (*Summary, error) {
 	if c.Root == "" {
 		c.Root = "/"
 	}
+	c.Target.Adapters = adapters.All
 	journal, err := row.OpenJournal(c.Dir)
 	if err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ import (
 	"assay/internal/kit/figure"
 	"assay/internal/kit/stream"
 	"assay/internal/kit/target"
+	"assay/internal/kit/target/adapters"
 )
 
 // Run starts the server, measures all levels, and plays all hostile streams.
@@ -40,7 +41,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	defer os.RemoveAll(dir)
 	tg, err := target.Start(ctx, target.Launch{
 		Argv: o.Argv, Env: o.Env, Log: filepath.Join(dir, "server.log"), Wait: 30 * time.Second,
-	}, target.Options{Adapter: "openai"})
+	}, target.Options{Adapters: adapters.All, Adapter: "openai"})
 	if err != nil {
 		return nil, fmt.Errorf("the self-test's server: %w", err)
 	}

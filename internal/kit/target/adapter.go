@@ -1,37 +1,107 @@
 package target
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
 
-// Adapter is what is known of one kind of engine.
+// Adapter is what is known of one kind of engine. Each has a package of its own
+// below this one, and all of them stand in package adapters. An adapter embeds
+// Base and says only what is different: names, fields, formats. It holds no
+// state and runs nothing.
 type Adapter interface {
 	// Name is what --target and rows call it.
 	Name() string
+	// Facts are of the engine's kind, not of one server.
+	Facts() Facts
+
 	// Recognise says whether a server that answered like this is of this kind.
 	Recognise(p *Probe) bool
 	// Identify reads from the answers what the server is.
 	Identify(p *Probe) Identity
-	// Fields are added to an OpenAI request, so that it is what was asked for.
-	Fields(a Ask) map[string]any
-	// Tokenize lists the ways to ask the server for a text's tokens, best first.
+
+	// Command is the command line that starts the engine as the settings say;
+	// ErrNoCommand when it can only be attached to, or started by a command of
+	// the user's own.
+	Command(s Settings) (Command, error)
+	// Readiness says how the engine tells that it can be asked.
+	Readiness() Readiness
+
+	// Endpoint is the path that completions are asked of.
+	Endpoint() string
+	// Body is the request for a streamed completion, as JSON takes it. model is
+	// the name that the server goes by.
+	Body(a Ask, model string) map[string]any
+
+	// TokenizeForms are the ways to ask the server for a text's tokens, best first.
 	TokenizeForms() []TokenizeForm
 	// Template says whether /apply-template renders messages as llama-server's does.
 	Template() bool
-	// Counters names the totals in /metrics that tell a request's share.
-	Counters() CounterNames
+
+	// Meter is where the engine's own counts are read before and after a run; its
+	// zero value says that there is no such place.
+	Meter() Meter
+	// Metered finds the run's share in what the meter showed before and after it.
+	Metered(before, after []byte) (Counters, error)
 	// ReadLog finds the account of the one request that a log segment covers.
 	ReadLog(segment []byte) (LogRecord, error)
 	// ReadThreads finds what the log says of the engine's threads at its start.
 	ReadThreads(log []byte) (Threads, error)
-	// Facts are of the engine's kind, not of one server.
-	Facts() Facts
+
+	// Block is the engine's own part of a row; nil: there is none.
+	Block(a *Account) *Block
 }
 
+// Base is an OpenAI server of which nothing more is known. Adapters embed it.
+type Base struct{}
+
+// Facts says that nothing is documented.
+func (Base) Facts() Facts { return Facts{} }
+
+// Recognise takes no server for its own.
+func (Base) Recognise(*Probe) bool { return false }
+
+// Command says that the engine can't be started by its name.
+func (Base) Command(Settings) (Command, error) { return Command{}, ErrNoCommand }
+
+// Readiness is a good answer of GET /health at an address that is known.
+func (Base) Readiness() Readiness { return Readiness{Path: "/health"} }
+
+// Endpoint is OpenAI's for chats.
+func (Base) Endpoint() string { return ChatPath }
+
+// Body is OpenAI's, and no more.
+func (Base) Body(a Ask, model string) map[string]any { return ChatBody(a, model) }
+
+// TokenizeForms says that there are none.
+func (Base) TokenizeForms() []TokenizeForm { return nil }
+
+// Template says that there is no such endpoint.
+func (Base) Template() bool { return false }
+
+// Meter says that there is none.
+func (Base) Meter() Meter { return Meter{} }
+
+// Metered says that nothing was read.
+func (Base) Metered(_, _ []byte) (Counters, error) { return Counters{}, ErrNoMeter }
+
+// ReadLog says that the log is not known.
+func (Base) ReadLog([]byte) (LogRecord, error) { return LogRecord{}, ErrUnknownLog }
+
+// ReadThreads says that the log is not known.
+func (Base) ReadThreads([]byte) (Threads, error) { return Threads{}, ErrUnknownLog }
+
+// Block says that there is none.
+func (Base) Block(*Account) *Block { return nil }
+
+// ErrNoMeter is what an adapter says that knows no counters.
+var ErrNoMeter = errors.New("the adapter knows no counters of this engine")
+
 // Facts are documented traits that decide how figures are read. A nil means that
-// nothing is documented.
+// nothing is documented. The texts are for people: assay targets prints them.
 type Facts struct {
+	About string // the engine, in a few words
 	// EndTokenCounted: completion_tokens includes an end token, which has no text.
 	EndTokenCounted *bool
 	// DecodeBasis is what the engine's own decode rate divides: "n-1", "n",
@@ -40,6 +110,12 @@ type Facts struct {
 	// ExactLength: the engine goes on past end tokens when asked to, so a run can
 	// have exactly the tokens that were asked for.
 	ExactLength bool
+	// Exactly says how that is asked for; where it can't be, why not.
+	Exactly string
+	// CacheOff says how the prompt cache is kept out of the way.
+	CacheOff string
+	// Counts lists where the engine tells its count of tokens, the stream first.
+	Counts []string
 	// MayRefuse: the adapter's fields are a guess, and the server may answer them
 	// with an error; one request finds out.
 	MayRefuse bool
@@ -57,12 +133,8 @@ type Identity struct {
 	Why     map[string]string
 }
 
-// adapters in the order in which a server is compared with them: the closest
-// first, the one that takes anything last.
-var adapters = []Adapter{assay{}, llamaServer{}, llamaCppPython{}, openAI{}}
-
-// Names lists the adapters for help texts and errors.
-func Names() []string {
+// Names lists adapters for help texts and errors.
+func Names(adapters []Adapter) []string {
 	names := make([]string, len(adapters))
 	for i, a := range adapters {
 		names[i] = a.Name()
@@ -71,25 +143,26 @@ func Names() []string {
 }
 
 // ByName finds an adapter.
-func ByName(name string) (Adapter, error) {
+func ByName(adapters []Adapter, name string) (Adapter, error) {
 	for _, a := range adapters {
 		if a.Name() == name {
 			return a, nil
 		}
 	}
-	return nil, fmt.Errorf("no adapter is called %q (want auto, %s)", name, strings.Join(Names(), ", "))
+	return nil, fmt.Errorf("no adapter is called %q (want auto, %s)", name, strings.Join(Names(adapters), ", "))
 }
 
-func choose(name string, p *Probe) (Adapter, error) {
-	if name != "" && name != "auto" {
-		return ByName(name)
+// choose settles on an adapter for a server that answered.
+func choose(o Options, p *Probe) (Adapter, error) {
+	if !o.auto() {
+		return ByName(o.Adapters, o.Adapter)
 	}
-	for _, a := range adapters {
+	for _, a := range o.Adapters {
 		if a.Recognise(p) {
 			return a, nil
 		}
 	}
-	return nil, fmt.Errorf("no adapter fits the server; name one of %s", strings.Join(Names(), ", "))
+	return nil, fmt.Errorf("no adapter fits the server; name one of %s", strings.Join(Names(o.Adapters), ", "))
 }
 
 // LogRecord is a request's account in the server's log. A nil field was not in
@@ -116,5 +189,3 @@ type Threads struct {
 	HostThread *bool  // the thread that feeds the workers computes too
 	Line       string // where it was read
 }
-
-func ptr[T any](v T) *T { return &v }

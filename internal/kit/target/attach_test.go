@@ -1,4 +1,4 @@
-package target
+package target_test
 
 import (
 	"encoding/json"
@@ -8,6 +8,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"assay/internal/kit/target"
+	"assay/internal/kit/target/adapters"
 )
 
 func TestParseURL(t *testing.T) {
@@ -19,11 +22,11 @@ func TestParseURL(t *testing.T) {
 		{"127.0.0.1:8080", "", "want http://127.0.0.1:8080"},
 		{"localhost:8080", "", "is not the URL of a server"},
 		{"http://", "", "is not the URL of a server"},
-		{"http://me:secret@host/", "", KeyVariable},
+		{"http://me:secret@host/", "", target.KeyVariable},
 		{"http://host/?key=1", "", "query"},
 		{"http://ho\x00st secret", "", "does not parse"},
 	} {
-		got, err := ParseURL(c.raw)
+		got, err := target.ParseURL(c.raw)
 		if got != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("ParseURL(%q) = %q, %v; want %q, %q", c.raw, got, err, c.want, c.err)
 		}
@@ -60,7 +63,7 @@ func TestNegotiate(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			url := openAIServer(t, map[string]http.HandlerFunc{
-				"POST " + ChatPath: func(w http.ResponseWriter, r *http.Request) {
+				"POST " + target.ChatPath: func(w http.ResponseWriter, r *http.Request) {
 					body, _ := io.ReadAll(r.Body)
 					if c.strict && strings.Contains(string(body), "ignore_eos") {
 						w.WriteHeader(http.StatusBadRequest)
@@ -70,14 +73,14 @@ func TestNegotiate(t *testing.T) {
 					fmt.Fprint(w, "data: [DONE]\n\n")
 				},
 			})
-			tg, err := Attach(t.Context(), url, Options{})
+			tg, err := target.Attach(t.Context(), url, target.Options{Adapters: adapters.All})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if tg.Adapter.Name() != "openai" || tg.Identity.Model != "tiny" {
 				t.Errorf("adapter %s, model %s", tg.Adapter.Name(), tg.Identity.Model)
 			}
-			body, err := tg.Body(Ask{Prompt: "x", MaxTokens: 8, IgnoreEOS: true})
+			body, err := tg.Body(target.Ask{Prompt: "x", MaxTokens: 8, IgnoreEOS: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -88,18 +91,6 @@ func TestNegotiate(t *testing.T) {
 				t.Errorf("exact length: %v, %q", ok, why)
 			}
 		})
-	}
-}
-
-func TestRequestBody(t *testing.T) {
-	tg := &Target{Adapter: llamaServer{}, Identity: Identity{Model: "m"}}
-	got, err := tg.Body(Ask{Prompt: "Ticket 1.\n\nText", MaxTokens: 128, Temperature: ptr(0.0), Seed: ptr(int64(7)), IgnoreEOS: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	const want = `{"cache_prompt":false,"ignore_eos":true,"max_tokens":128,"messages":[{"content":"Ticket 1.\n\nText","role":"user"}],"model":"m","seed":7,"stream":true,"stream_options":{"include_usage":true},"temperature":0}`
-	if string(got) != want {
-		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 
@@ -116,13 +107,13 @@ func TestAttachTellsWhatIsWrong(t *testing.T) {
 	gone.Close()
 	for _, c := range []struct{ name, url, adapter, want string }{
 		{"nobody", gone.URL, "", "connection refused"},
-		{"key", status(401, `{"error":{"message":"no key"}}`), "", KeyVariable},
+		{"key", status(401, `{"error":{"message":"no key"}}`), "", target.KeyVariable},
 		{"loading", status(503, `{"error":{"message":"Loading model"}}`), "", "is not ready: Loading model"},
 		{"no such page", status(404, "<html>"), "", "not an OpenAI server"},
 		{"unknown adapter", openAIServer(t, nil), "ollamma", `no adapter is called "ollamma"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := Attach(t.Context(), c.url, Options{Adapter: c.adapter})
+			_, err := target.Attach(t.Context(), c.url, target.Options{Adapters: adapters.All, Adapter: c.adapter})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
@@ -135,12 +126,12 @@ func TestAttachTellsWhatIsWrong(t *testing.T) {
 func TestKey(t *testing.T) {
 	const key = "sk-very-secret"
 	url := openAIServer(t, map[string]http.HandlerFunc{
-		"POST " + ChatPath: func(w http.ResponseWriter, r *http.Request) {
+		"POST " + target.ChatPath: func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusInternalServerError)
 			fmt.Fprintf(w, `{"error":{"message":"key was right: %v"}}`, r.Header.Get("Authorization") == "Bearer "+key)
 		},
 	})
-	_, err := Attach(t.Context(), url, Options{Key: key})
+	_, err := target.Attach(t.Context(), url, target.Options{Adapters: adapters.All, Key: key})
 	if err == nil || !strings.Contains(err.Error(), "key was right: true") || strings.Contains(err.Error(), key) {
 		t.Errorf("error %v", err)
 	}
@@ -149,7 +140,7 @@ func TestKey(t *testing.T) {
 // A server that puts a BOS before every text: it is not part of the text.
 func TestEncoderTakesTheStartTokenOff(t *testing.T) {
 	url := openAIServer(t, map[string]http.HandlerFunc{
-		"POST " + ChatPath: func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") },
+		"POST " + target.ChatPath: func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") },
 		"POST /tokenize": func(w http.ResponseWriter, r *http.Request) {
 			var in struct{ Prompt *string }
 			if err := json.NewDecoder(r.Body).Decode(&in); err != nil || in.Prompt == nil {
@@ -163,7 +154,7 @@ func TestEncoderTakesTheStartTokenOff(t *testing.T) {
 			_ = json.NewEncoder(w).Encode(map[string]any{"tokens": ids})
 		},
 	})
-	tg, err := Attach(t.Context(), url, Options{})
+	tg, err := target.Attach(t.Context(), url, target.Options{Adapters: adapters.All})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,9 +169,9 @@ func TestEncoderTakesTheStartTokenOff(t *testing.T) {
 
 func TestNoTokenizeEndpoint(t *testing.T) {
 	url := openAIServer(t, map[string]http.HandlerFunc{
-		"POST " + ChatPath: func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") },
+		"POST " + target.ChatPath: func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") },
 	})
-	tg, err := Attach(t.Context(), url, Options{})
+	tg, err := target.Attach(t.Context(), url, target.Options{Adapters: adapters.All})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +186,7 @@ func TestLoopback(t *testing.T) {
 		"http://127.0.0.1:8080": true, "http://127.9.9.9": true, "http://localhost:1": true, "http://[::1]:8080": true,
 		"http://192.168.1.2:8080": false, "https://example.com": false, "http://localhost.example.com": false, "http://[fe80::1]:1": false,
 	} {
-		if got := Loopback(url); got != want {
+		if got := target.Loopback(url); got != want {
 			t.Errorf("Loopback(%q) = %v", url, got)
 		}
 	}

@@ -1,6 +1,7 @@
 package target
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -94,6 +95,9 @@ func cutSeries(line string) (name, value string, err error) {
 	return name, strings.TrimSpace(line[i:]), nil
 }
 
+// ErrRestarted marks counters that went back.
+var ErrRestarted = errors.New("the server was started anew")
+
 // Since is what was added between two readings. It fails when a total went
 // down: the server was started anew in between.
 func (c Counters) Since(before Counters) (Counters, error) {
@@ -104,7 +108,7 @@ func (c Counters) Since(before Counters) (Counters, error) {
 		}
 		d := *after - *before
 		if d < 0 && restarted == nil {
-			restarted = fmt.Errorf("the server's count of %s fell from %v to %v: it was started anew", name, *before, *after)
+			restarted = fmt.Errorf("%w: the server's count of %s fell from %v to %v", ErrRestarted, name, *before, *after)
 		}
 		return &d
 	}
@@ -116,4 +120,22 @@ func (c Counters) Since(before Counters) (Counters, error) {
 		PredictedSeconds: diff(c.PredictedSeconds, before.PredictedSeconds, "decode seconds"),
 	}
 	return d, restarted
+}
+
+// Whole turns a counter's difference into a number of tokens; nil for what can't
+// be one.
+func Whole(v *float64) *int {
+	if v == nil || *v < 0 || *v > math.MaxInt32 {
+		return nil
+	}
+	return new(int(math.Round(*v)))
+}
+
+// Milliseconds turns seconds into them; nil for what no clock shows.
+func Milliseconds(seconds *float64) *float64 {
+	const longest = 1e9 // s, over 30 years
+	if seconds == nil || *seconds > longest {
+		return nil
+	}
+	return new(*seconds * 1e3)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -13,8 +14,8 @@ import (
 // ErrNoLog is returned for a target whose log is not known.
 var ErrNoLog = errors.New("attached without --log, so its log can't be read")
 
-// errUnknownLog is what an adapter says that reads no log.
-var errUnknownLog = errors.New("the log of this engine is not known")
+// ErrUnknownLog is what an adapter says that reads no log.
+var ErrUnknownLog = errors.New("the log of this engine is not known")
 
 // Threads is what the engine's log says of its threads at the start.
 func (t *Target) Threads() (Threads, error) {
@@ -89,7 +90,7 @@ func (t *Target) RequestLog(ctx context.Context, offset int64) ([]byte, LogRecor
 			return nil, LogRecord{}, err
 		}
 		rec, err := t.Adapter.ReadLog(segment)
-		if err == nil || errors.Is(err, errUnknownLog) || time.Now().After(deadline) {
+		if err == nil || errors.Is(err, ErrUnknownLog) || time.Now().After(deadline) {
 			return segment, rec, err
 		}
 		select {
@@ -116,3 +117,42 @@ func tail(data []byte) string {
 	}
 	return strings.ToValidUTF8(strings.Join(all, "\n"), "")
 }
+
+// OnlyOne checks that a log segment holds exactly one request: with two, none
+// of the numbers can be laid to ours.
+func OnlyOne(n int, what string) error {
+	switch n {
+	case 0:
+		return fmt.Errorf("no line %q came", what)
+	case 1:
+		return nil
+	}
+	return fmt.Errorf("%d lines %q: the server worked on other requests too", n, what)
+}
+
+// Groups are what a regular expression found.
+type Groups [][]byte
+
+// Text is a group as it is.
+func (g Groups) Text(i int) string { return string(g[i]) }
+
+// Int is a group as a number; nil when it is none, or too large.
+func (g Groups) Int(i int) *int {
+	n, err := strconv.Atoi(string(g[i]))
+	if err != nil {
+		return nil
+	}
+	return &n
+}
+
+// Float is a group as a number; nil when it is none, or too large.
+func (g Groups) Float(i int) *float64 {
+	v, err := strconv.ParseFloat(string(g[i]), 64)
+	if err != nil {
+		return nil
+	}
+	return &v
+}
+
+// Decimal is the pattern of a number as logs print it, as one group.
+const Decimal = `([0-9]+(?:\.[0-9]+)?)`

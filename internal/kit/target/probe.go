@@ -3,7 +3,6 @@ package target
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -14,6 +13,7 @@ type Probe struct {
 	URL     string
 	Answers map[string]Answer // by path; a path that gave no answer is absent
 	Errs    map[string]error
+	Log     []byte // of the start so far; nil: it was only attached to, or has none
 }
 
 // probePaths are asked in this order. None of them makes a server do work.
@@ -47,8 +47,8 @@ func (t *Target) probe(ctx context.Context) (*Probe, error) {
 	return nil, fmt.Errorf("%s: GET /v1/models: status %d: %s: not an OpenAI server, or the URL has a path too many", t.URL, a.Status, inWords(a.Body))
 }
 
-// text is the body of a good answer, or "".
-func (p *Probe) text(path string) string {
+// Text is the body of a good answer, or "".
+func (p *Probe) Text(path string) string {
 	a, ok := p.Answers[path]
 	if !ok || a.Status != http.StatusOK {
 		return ""
@@ -56,9 +56,9 @@ func (p *Probe) text(path string) string {
 	return string(a.Body)
 }
 
-// object decodes a good answer into v, leaving it alone when there is none.
-func (p *Probe) object(path string, v any) error {
-	body := p.text(path)
+// Object decodes a good answer into v, leaving it alone when there is none.
+func (p *Probe) Object(path string, v any) error {
+	body := p.Text(path)
 	if body == "" {
 		if err := p.Errs[path]; err != nil {
 			return err
@@ -69,32 +69,6 @@ func (p *Probe) object(path string, v any) error {
 		return fmt.Errorf("GET %s: %w", path, err)
 	}
 	return nil
-}
-
-// models is the part of /v1/models that is the same everywhere, and what
-// llama-server adds.
-type models struct {
-	Data []struct {
-		ID      string `json:"id"`
-		OwnedBy string `json:"owned_by"`
-		Meta    *struct {
-			Ftype string `json:"ftype"`
-			NCtx  int    `json:"n_ctx"`
-		} `json:"meta"`
-	} `json:"data"`
-}
-
-// props is the part of llama-server's /props that is used here. Our own server
-// gives the same.
-type props struct {
-	BuildInfo  string `json:"build_info"`
-	ModelPath  string `json:"model_path"`
-	ModelAlias string `json:"model_alias"`
-	ModelFtype string `json:"model_ftype"`
-	TotalSlots int    `json:"total_slots"`
-	Defaults   struct {
-		NCtx int `json:"n_ctx"`
-	} `json:"default_generation_settings"`
 }
 
 // inWords is an answer's error message where it has OpenAI's or a like form,
@@ -135,17 +109,44 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s[:limit], "") + "..."
 }
 
-// health asks once whether the server is ready.
-func (t *Target) health(ctx context.Context) error {
-	a, err := t.ask(ctx, http.MethodGet, "/health", nil, quick)
-	switch {
-	case err != nil:
-		return err
-	case a.Status != http.StatusOK:
-		return fmt.Errorf("GET /health: status %d: %s", a.Status, inWords(a.Body))
+// listed is the part of /v1/models that is the same everywhere.
+func (p *Probe) listed() (id, owner string) {
+	var m struct {
+		Data []struct {
+			ID      string `json:"id"`
+			OwnedBy string `json:"owned_by"`
+		} `json:"data"`
 	}
-	return nil
+	if p.Object("/v1/models", &m) != nil || len(m.Data) == 0 {
+		return "", ""
+	}
+	return m.Data[0].ID, m.Data[0].OwnedBy
 }
 
-// errNoAnswer is what a probe says that was never sent.
-var errNoAnswer = errors.New("it has not yet named an address")
+// FirstModel is the first model that the server lists, or "".
+func (p *Probe) FirstModel() string {
+	id, _ := p.listed()
+	return id
+}
+
+// OwnedBy is whom the server names as the owner of its first model, or "".
+func (p *Probe) OwnedBy() string {
+	_, owner := p.listed()
+	return owner
+}
+
+// NonEmpty is nil for what a server leaves empty.
+func NonEmpty(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// Positive is nil for a number that a server leaves out, or that can't be.
+func Positive(n int) *int {
+	if n <= 0 {
+		return nil
+	}
+	return &n
+}

@@ -2,11 +2,9 @@ package target
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"regexp"
 	"runtime"
 	"strings"
 	"time"
@@ -16,6 +14,7 @@ import (
 type Launch struct {
 	Argv []string      // program and arguments
 	Env  []string      // all of the child's environment, from Scrub
+	URL  string        // where it will answer; empty: its log says it
 	Log  string        // file that gets its output, appended to
 	Wait time.Duration // how long it may take to be ready; 0: 10 minutes
 }
@@ -30,9 +29,9 @@ type Process struct {
 	err  error         // how it ended; read after done
 }
 
-// Start launches a server, waits until it is ready and finds out what it is. The
-// log's first lines must name its address, as ours and llama-server's do:
-// "listening on http://127.0.0.1:8080". On an error nothing is left running.
+// Start launches a server, waits until it is ready and finds out what it is.
+// Where the launch does not say at which address that will be, the log must. On
+// an error nothing is left running.
 func Start(ctx context.Context, l Launch, o Options) (*Target, error) {
 	if l.Wait == 0 {
 		l.Wait = 10 * time.Minute
@@ -43,7 +42,7 @@ func Start(ctx context.Context, l Launch, o Options) (*Target, error) {
 		return nil, err
 	}
 	t := &Target{Process: p, key: o.Key, log: l.Log, logStart: offset}
-	if err = t.ready(ctx, l, offset); err == nil {
+	if err = t.ready(ctx, l, offset, o.readiness()); err == nil {
 		p.LoadTime = time.Since(began)
 		err = t.meet(ctx, o)
 	}
@@ -89,52 +88,6 @@ func launch(l Launch) (p *Process, logOffset int64, err error) {
 	}
 	p.PID = cmd.Process.Pid
 	return p, info.Size(), nil
-}
-
-var listening = regexp.MustCompile(`listening on (https?://\S+)`)
-
-// ready waits for the address in the log and then for /health.
-func (t *Target) ready(ctx context.Context, l Launch, offset int64) error {
-	ctx, cancel := context.WithTimeout(ctx, l.Wait)
-	defer cancel()
-	lastErr := errNoAnswer
-	for pause := 5 * time.Millisecond; ; pause = min(pause*2, 100*time.Millisecond) {
-		log, err := readFrom(l.Log, offset)
-		if err != nil {
-			return err
-		}
-		if t.URL == "" {
-			if m := listening.FindSubmatch(log); m != nil {
-				if t.URL, err = ParseURL(string(m[1])); err != nil {
-					return fmt.Errorf("the target's log: %w", err)
-				}
-				t.client = newClient(t.URL)
-			}
-		}
-		if t.URL != "" {
-			if lastErr = t.health(ctx); lastErr == nil {
-				return nil
-			}
-		}
-		select {
-		case <-t.Process.done:
-			log, err := readFrom(l.Log, offset)
-			return errors.Join(fmt.Errorf("the target ended before it was ready: %s; its last words:\n%s", t.Process.ending(), orNone(tail(log))), err)
-		case <-ctx.Done():
-			if errors.Is(ctx.Err(), context.Canceled) {
-				return ctx.Err()
-			}
-			return fmt.Errorf("the target was not ready within %v; the last look at it: %w; its last words:\n%s", l.Wait, lastErr, orNone(tail(log)))
-		case <-time.After(pause):
-		}
-	}
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "(none)"
-	}
-	return s
 }
 
 // Ended says whether the server has ended by itself, and how.

@@ -81,10 +81,17 @@ func launchRole(t *testing.T, kind string) Launch {
 	}
 }
 
+// anyServer is an adapter that takes any server for its own.
+type anyServer struct{ Base }
+
+func (anyServer) Name() string             { return "any" }
+func (anyServer) Recognise(*Probe) bool    { return true }
+func (anyServer) Identify(*Probe) Identity { return Identity{Engine: "any"} }
+
 func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
 
 func TestStartAndStop(t *testing.T) {
-	tg, err := Start(t.Context(), launchRole(t, "server"), Options{})
+	tg, err := Start(t.Context(), launchRole(t, "server"), Options{Adapters: []Adapter{anyServer{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +116,7 @@ func TestStartAndStop(t *testing.T) {
 }
 
 func TestStopKillsOneThatDoesNotListen(t *testing.T) {
-	tg, err := Start(t.Context(), launchRole(t, "deaf"), Options{})
+	tg, err := Start(t.Context(), launchRole(t, "deaf"), Options{Adapters: []Adapter{anyServer{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +129,7 @@ func TestStopKillsOneThatDoesNotListen(t *testing.T) {
 }
 
 func TestStopTellsOfOneThatEnded(t *testing.T) {
-	tg, err := Start(t.Context(), launchRole(t, "server"), Options{})
+	tg, err := Start(t.Context(), launchRole(t, "server"), Options{Adapters: []Adapter{anyServer{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +142,7 @@ func TestStopTellsOfOneThatEnded(t *testing.T) {
 
 func TestStartFails(t *testing.T) {
 	t.Run("ends at once", func(t *testing.T) {
-		_, err := Start(t.Context(), launchRole(t, "dies"), Options{})
+		_, err := Start(t.Context(), launchRole(t, "dies"), Options{Adapters: []Adapter{anyServer{}}})
 		for _, want := range []string{"ended before it was ready: exit status 1", "the model file is bad: magic 0x00000000 at offset 0"} {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("error %v, want %q", err, want)
@@ -145,7 +152,7 @@ func TestStartFails(t *testing.T) {
 	t.Run("never ready", func(t *testing.T) {
 		l := launchRole(t, "never")
 		l.Wait = 300 * time.Millisecond
-		_, err := Start(t.Context(), l, Options{})
+		_, err := Start(t.Context(), l, Options{Adapters: []Adapter{anyServer{}}})
 		if err == nil || !strings.Contains(err.Error(), "not ready within 300ms; the last look at it: GET /health: status 503: Loading model") {
 			t.Errorf("error %v", err)
 		}
@@ -155,14 +162,14 @@ func TestStartFails(t *testing.T) {
 		defer cancel()
 		ctx, stop := context.WithCancel(ctx)
 		time.AfterFunc(100*time.Millisecond, stop)
-		if _, err := Start(ctx, launchRole(t, "never"), Options{}); err == nil {
+		if _, err := Start(ctx, launchRole(t, "never"), Options{Adapters: []Adapter{anyServer{}}}); err == nil {
 			t.Error("no error")
 		}
 	})
 	t.Run("no such program", func(t *testing.T) {
 		l := launchRole(t, "server")
 		l.Argv = []string{"/no/such/engine"}
-		if _, err := Start(t.Context(), l, Options{}); err == nil || !strings.Contains(err.Error(), "the target does not start: ") {
+		if _, err := Start(t.Context(), l, Options{Adapters: []Adapter{anyServer{}}}); err == nil || !strings.Contains(err.Error(), "the target does not start: ") {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -175,7 +182,7 @@ func kitRole() {
 		panic(err)
 	}
 	env := append(Scrub(os.Environ()), role+"=deaf")
-	tg, err := Start(context.Background(), Launch{Argv: []string{exe}, Env: env, Log: os.Args[1]}, Options{})
+	tg, err := Start(context.Background(), Launch{Argv: []string{exe}, Env: env, Log: os.Args[1]}, Options{Adapters: []Adapter{anyServer{}}})
 	if err != nil {
 		panic(err)
 	}
@@ -240,31 +247,5 @@ func TestEnvThatMatters(t *testing.T) {
 	want := map[string]string{"GOMAXPROCS": "4", "OMP_NUM_THREADS": "2", "GGML_X": "a=b"}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", got, want)
-	}
-}
-
-func TestRequestLogWaitsForTheLine(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "log")
-	if err := os.WriteFile(path, []byte("before\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	tg := &Target{Adapter: assay{}, log: path}
-	offset, err := tg.LogEnd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	late := time.AfterFunc(50*time.Millisecond, func() {
-		_ = os.WriteFile(path, []byte("before\nassay serve: request 1: prompt 2 tokens = 0 reused + 2 read in 1.00 ms (2000.00 tok/s), 3 generated in 2.00 ms (1000.00 tok/s), finish stop\n"), 0o644)
-	})
-	defer late.Stop()
-	segment, rec, err := tg.RequestLog(t.Context(), offset)
-	if err != nil || rec.Generated == nil || *rec.Generated != 3 || !strings.HasPrefix(string(segment), "assay serve: request 1") {
-		t.Errorf("%q, %+v, %v", segment, rec, err)
-	}
-	if err := os.WriteFile(path, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := tg.RequestLog(t.Context(), offset); err == nil || !strings.Contains(err.Error(), "it was cut to 0 bytes") {
-		t.Errorf("a log that was cut: %v", err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"time"
 )
@@ -22,11 +21,11 @@ type Ask struct {
 // ChatPath is where completions are asked for.
 const ChatPath = "/v1/chat/completions"
 
-// Body is the JSON of a streamed chat request. Its keys are in alphabetical
-// order, so that equal requests have equal bytes.
-func (t *Target) Body(a Ask) ([]byte, error) {
+// ChatBody is a request of OpenAI's API for a streamed chat, with what that API
+// has and no more.
+func ChatBody(a Ask, model string) map[string]any {
 	body := map[string]any{
-		"model":          t.Identity.Model,
+		"model":          model,
 		"messages":       []map[string]string{{"role": "user", "content": a.Prompt}},
 		"max_tokens":     a.MaxTokens,
 		"stream":         true,
@@ -38,8 +37,15 @@ func (t *Target) Body(a Ask) ([]byte, error) {
 	if a.Seed != nil {
 		body["seed"] = *a.Seed
 	}
+	return body
+}
+
+// Body is the JSON of a request. Its keys are in alphabetical order, so that
+// equal requests have equal bytes.
+func (t *Target) Body(a Ask) ([]byte, error) {
+	body := ChatBody(a, t.Identity.Model)
 	if t.bare == "" {
-		maps.Copy(body, t.Adapter.Fields(a))
+		body = t.Adapter.Body(a, t.Identity.Model)
 	}
 	data, err := json.Marshal(body)
 	if err != nil {
@@ -48,13 +54,13 @@ func (t *Target) Body(a Ask) ([]byte, error) {
 	return data, nil
 }
 
+// Endpoint is the URL that completions are asked of.
+func (t *Target) Endpoint() string { return t.URL + t.Adapter.Endpoint() }
+
 // negotiate asks for one token with the adapter's fields, and without them when
 // the server refuses. The requests come before anything is measured.
 func (t *Target) negotiate(ctx context.Context) error {
 	probe := Ask{Prompt: "Hello", MaxTokens: 1, IgnoreEOS: true}
-	if len(t.Adapter.Fields(probe)) == 0 {
-		return nil
-	}
 	refused := ""
 	for _, bare := range []string{"", "refused"} {
 		t.bare = bare

@@ -3,8 +3,9 @@
 // counts tokens besides the stream: its log and its metrics.
 //
 // Two things differ between engines, and each has one home. An Adapter is what
-// is known of one kind of engine: names, fields, formats, nothing that runs. A
-// Target is one server, started or attached to, with the adapter that fits it.
+// is known of one kind of engine: names, fields, formats, nothing that runs; each
+// is a package below this one. A Target is one server, started or attached to,
+// with the adapter that fits it.
 //
 // A started server runs in a process group of its own and dies with the kit,
 // however the kit dies. A server that was only attached to is never stopped.
@@ -45,11 +46,14 @@ type Target struct {
 
 // Options are common to starting and attaching.
 type Options struct {
-	Adapter string // name of the adapter; "" or "auto": found by asking the server
-	Key     string // API key; empty: none
-	Model   string // name to ask for in requests; empty: the first that the server lists
-	Log     string // file that an attached server logs to; empty: none
+	Adapters []Adapter // those that are known, the closest first (adapters.All)
+	Adapter  string    // name of the adapter; "" or "auto": found by asking the server
+	Key      string    // API key; empty: none
+	Model    string    // name to ask for in requests; empty: the first that the server lists
+	Log      string    // file that an attached server logs to; empty: none
 }
+
+func (o *Options) auto() bool { return o.Adapter == "" || o.Adapter == "auto" }
 
 // Attach finds out what answers at rawURL. It fails when nothing does.
 func Attach(ctx context.Context, rawURL string, o Options) (*Target, error) {
@@ -75,7 +79,7 @@ func (t *Target) meet(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	a, err := choose(o.Adapter, p)
+	a, err := choose(o, p)
 	if err != nil {
 		return fmt.Errorf("%s: %w", t.URL, err)
 	}
@@ -170,6 +174,11 @@ type Answer struct {
 
 // ask sends one request and reads the whole answer.
 func (t *Target) ask(ctx context.Context, method, path string, body []byte, limit time.Duration) (Answer, error) {
+	return t.askFor(ctx, method, path, body, limit, "")
+}
+
+// askFor is ask with an Accept header, if it is not empty.
+func (t *Target) askFor(ctx context.Context, method, path string, body []byte, limit time.Duration, accept string) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var rd io.Reader
@@ -183,6 +192,9 @@ func (t *Target) ask(ctx context.Context, method, path string, body []byte, limi
 	req.Header = t.Header()
 	if body == nil {
 		req.Header.Del("Content-Type")
+	}
+	if accept != "" {
+		req.Header.Set("Accept", accept)
 	}
 	resp, err := t.client.Do(req)
 	if err != nil {
@@ -214,15 +226,3 @@ func plain(method, path string, limit time.Duration, err error) error {
 
 // quick is how long a question may take that needs no work from the server.
 const quick = 10 * time.Second
-
-// Metrics reads the server's counters as it gives them.
-func (t *Target) Metrics(ctx context.Context) ([]byte, error) {
-	a, err := t.ask(ctx, http.MethodGet, "/metrics", nil, quick)
-	if err != nil {
-		return nil, err
-	}
-	if a.Status != http.StatusOK {
-		return nil, fmt.Errorf("GET /metrics: status %d: %s", a.Status, inWords(a.Body))
-	}
-	return a.Body, nil
-}

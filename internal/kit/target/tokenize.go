@@ -21,9 +21,9 @@ type TokenizeForm struct {
 // The forms of the engines that have such an endpoint. All answer with
 // {"tokens": [...]}.
 var (
-	llamaForm  = TokenizeForm{"/tokenize", "content", map[string]any{"add_special": false, "parse_special": false}}
-	vllmForm   = TokenizeForm{"/tokenize", "prompt", map[string]any{"add_special_tokens": false}}
-	pythonForm = TokenizeForm{"/extras/tokenize", "input", nil}
+	LlamaForm  = TokenizeForm{"/tokenize", "content", map[string]any{"add_special": false, "parse_special": false}}
+	VLLMForm   = TokenizeForm{"/tokenize", "prompt", map[string]any{"add_special_tokens": false}}
+	PythonForm = TokenizeForm{"/extras/tokenize", "input", nil}
 )
 
 // patience is how long the tokens of a long text may take.
@@ -127,7 +127,7 @@ func (t *Target) Render(ctx context.Context, content, nonce string) (Rendered, e
 	if !ok {
 		return Rendered{}, fmt.Errorf("POST /apply-template: the rendered prompt does not hold the nonce")
 	}
-	ids, err := t.tokens(ctx, llamaForm, before, true)
+	ids, err := t.tokens(ctx, LlamaForm, before, true)
 	if err != nil {
 		return Rendered{}, err
 	}

@@ -1,0 +1,56 @@
+// Package openai is the adapter for any server with OpenAI's API of which nothing
+// more is known. What it does not say stays unknown.
+package openai
+
+import "assay/internal/kit/target"
+
+// Adapter takes any server that answers.
+type Adapter struct{ target.Base }
+
+// Name is "openai".
+func (Adapter) Name() string { return "openai" }
+
+// Facts: nothing is documented that holds for all.
+func (Adapter) Facts() target.Facts {
+	return target.Facts{
+		About:     "any server with OpenAI's chat API",
+		Exactly:   "ignore_eos is sent; a server may refuse it, which one request finds out, or ignore it, which a short row shows",
+		CacheOff:  "not known of any server: the nonce at the start of the prompt keeps prefixes apart, and cached tokens are read where the server tells them",
+		Counts:    []string{"usage", "token ids, timings where it sends them"},
+		MayRefuse: true,
+	}
+}
+
+// Recognise takes what no other adapter took.
+func (Adapter) Recognise(*target.Probe) bool { return true }
+
+// Identify reads the model's name, and a version where there is one.
+func (Adapter) Identify(p *target.Probe) target.Identity {
+	id := target.Identity{Engine: "openai", Model: p.FirstModel(), Why: map[string]string{}}
+	for _, name := range []string{"version", "commit", "format", "context", "slots"} {
+		id.Why[name] = "OpenAI's API does not say it"
+	}
+	var v struct {
+		Version string `json:"version"`
+	}
+	if p.Object("/version", &v) == nil && v.Version != "" {
+		id.Version = &v.Version
+		delete(id.Why, "version")
+	}
+	return id
+}
+
+// Body asks for an exact length by the name that vLLM, SGLang and TabbyAPI have
+// for it.
+func (Adapter) Body(a target.Ask, model string) map[string]any {
+	body := target.ChatBody(a, model)
+	if a.IgnoreEOS {
+		body["ignore_eos"] = true
+	}
+	return body
+}
+
+// TokenizeForms are those of llama-server and vLLM, which others have taken over.
+func (Adapter) TokenizeForms() []target.TokenizeForm {
+	return []target.TokenizeForm{target.LlamaForm, target.VLLMForm}
+}
