@@ -191,9 +191,7 @@ func (h *hfLoader) checkModel() error {
 	if m.ByteFallback {
 		return h.errorf("model.byte_fallback", "true is not supported; want false")
 	}
-	if m.IgnoreMerges {
-		return h.errorf("model.ignore_merges", "true is not supported; want false")
-	}
+	h.t.rule.wholeWords = m.IgnoreMerges
 	return nil
 }
 

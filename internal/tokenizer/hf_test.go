@@ -201,7 +201,6 @@ func TestJSONErrorsNameFileAndField(t *testing.T) {
 		{"prefix", func(f, m object) { m["continuing_subword_prefix"] = "##" }, []string{"model.continuing_subword_prefix", `"##"`}},
 		{"suffix", func(f, m object) { m["end_of_word_suffix"] = "</w>" }, []string{"model.end_of_word_suffix", `"</w>"`}},
 		{"byte fallback", func(f, m object) { m["byte_fallback"] = true }, []string{"model.byte_fallback"}},
-		{"merges ignored", func(f, m object) { m["ignore_merges"] = true }, []string{"model.ignore_merges"}},
 		{"unknown token for a byte", func(f, m object) {
 			m["unk_token"] = "<unk>"
 			delete(m["vocab"].(object), "x")

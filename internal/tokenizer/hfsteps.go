@@ -5,8 +5,20 @@ import (
 	"strconv"
 )
 
-// hfQwen2 is how a tokenizer.json spells the rule of split.go.
-const hfQwen2 = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+// How a tokenizer.json spells the rules.
+const (
+	hfContraction = `(?i:'s|'t|'re|'ve|'m|'ll|'d)`
+	hfTail        = `|\s*[\r\n]+|\s+(?!\S)|\s+`
+	hfQwen2       = hfContraction + `|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*` + hfTail
+	hfQwen35      = hfContraction + `|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*` + hfTail
+	hfLlama3      = hfContraction + `|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*` + hfTail
+	hfUpper       = `[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]`
+	hfLower       = `[\p{Ll}\p{Lm}\p{Lo}\p{M}]`
+	hfO200k       = `[^\r\n\p{L}\p{N}]?` + hfUpper + `*` + hfLower + `+` + hfContraction + `?|[^\r\n\p{L}\p{N}]?` + hfUpper + `+` + hfLower + `*` + hfContraction + `?` +
+		`|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*` + hfTail
+)
+
+var hfRules = map[string]splitter{hfQwen2: ruleQwen2.split, hfQwen35: ruleQwen35.split, hfLlama3: ruleLlama3.split, hfO200k: splitO200k}
 
 // checkSteps says whether what surrounds the model is what this package does.
 func (h *hfLoader) checkSteps() error {
@@ -50,10 +62,12 @@ func (h *hfLoader) checkPreTokenizer() error {
 		}
 	}
 	split, bytes := steps[0], steps[1]
-	if split.Pattern.Regex != hfQwen2 {
-		return h.errorf(at+".pretokenizers[0].pattern.Regex", "%s is not supported; supported is that of qwen2, %s",
+	rule, ok := hfRules[split.Pattern.Regex]
+	if !ok {
+		return h.errorf(at+".pretokenizers[0].pattern.Regex", "%s is not supported; supported are those of qwen2 (%s), qwen35, llama3 and o200k",
 			quoteUpTo(200, split.Pattern.Regex), strconv.Quote(hfQwen2))
 	}
+	h.t.rule.split = rule
 	if split.Behavior != "Isolated" || split.Invert {
 		return h.errorf(at+".pretokenizers[0]", "behavior %s with invert %t is not supported; want \"Isolated\" with false",
 			quote(split.Behavior), split.Invert)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -21,16 +20,17 @@ const (
 	keyEOS    = "tokenizer.ggml.eos_token_id"
 	keyAddBOS = "tokenizer.ggml.add_bos_token"
 	keyAddEOS = "tokenizer.ggml.add_eos_token"
+	keyScores = "tokenizer.ggml.scores"
+	keyUNK    = "tokenizer.ggml.unknown_token_id"
+	keyPrefix = "tokenizer.ggml.add_space_prefix"
+	keyName   = "general.name"
 )
 
-// Only one kind is read so far; see the package comment.
-const model = "gpt2"
-
-// pres are the labels under which llama.cpp applies the rule of Qwen2.
-var pres = []string{
-	"qwen2", "deepseek-r1-qwen", "f2llmv2", "grok-2", "hunyuan", "kormo",
-	"megrez", "solar-open", "stablelm2",
-}
+// The kinds that are read; see the package comment.
+const (
+	modelBPE = "gpt2"
+	modelSPM = "llama"
+)
 
 // loader reads one file. Its errors name the file, the key and the index.
 type loader struct {
@@ -42,6 +42,7 @@ type loader struct {
 	t        *Tokenizer
 	tokens   []string
 	ids      map[string]int32 // of tokens; an empty one has none
+	spm      bool             // a SentencePiece vocabulary
 }
 
 // New reads a file's vocabulary.
@@ -50,8 +51,15 @@ func New(f *gguf.File) (*Tokenizer, error) {
 		name: f.Name(), part: "key", tokensAt: keyTokens, mergesAt: keyMerges,
 		f: f, t: &Tokenizer{bos: none, eos: none},
 	}
+	if err := l.kind(); err != nil {
+		return nil, err
+	}
+	merges := l.readMerges
+	if l.spm {
+		merges = l.readScores
+	}
 	for _, step := range []func() error{
-		l.kind, l.readTokens, l.readTypes, l.readMerges, l.readSpecial, l.makePieces,
+		l.readTokens, l.readTypes, merges, l.readSpecial, l.makePieces,
 	} {
 		if err := step(); err != nil {
 			return nil, err
@@ -71,16 +79,23 @@ func (l *loader) kind() error {
 	if err != nil {
 		return err
 	}
-	if m != model {
-		return l.errorf(keyModel, "tokenizer %s is not supported; supported is %q (byte-level BPE)", quote(m), model)
+	switch m {
+	case modelBPE:
+	case modelSPM: // it cuts no words, so the pre-tokeniser has no say
+		l.spm = true
+		return nil
+	default:
+		return l.errorf(keyModel, "tokenizer %s is not supported; supported are %q (byte-level BPE) and %q (SentencePiece)", quote(m), modelBPE, modelSPM)
 	}
 	pre, err := l.f.String(keyPre)
 	if err != nil {
 		return err
 	}
-	if !slices.Contains(pres, pre) {
-		return l.errorf(keyPre, "pre-tokenizer %s is not supported; supported are %s", quote(pre), strings.Join(pres, ", "))
+	r, ok := rules[pre]
+	if !ok {
+		return l.errorf(keyPre, "pre-tokenizer %s is not supported; supported are %s", quote(pre), labels())
 	}
+	l.t.rule = r
 	return nil
 }
 
@@ -189,6 +204,40 @@ func (l *loader) setMerges(n int, at func(i int) (left, right string, err error)
 	return nil
 }
 
+// readScores reads a SentencePiece vocabulary's scores and finds its bytes.
+func (l *loader) readScores() error {
+	scores, err := l.f.Floats(keyScores)
+	if err != nil {
+		return err
+	}
+	if len(scores) != len(l.tokens) {
+		return l.errorf(keyScores, "%d scores for the %d tokens of %s; want as many", len(scores), len(l.tokens), keyTokens)
+	}
+	v := &spm{ids: l.ids, scores: make([]float32, len(scores)), unk: none, prefix: true}
+	for i, s := range scores {
+		if math.IsNaN(s) {
+			return l.errorf(keyScores, "score %d is no number", i)
+		}
+		v.scores[i] = float32(s)
+	}
+	for c := range v.byteID {
+		v.byteID[c] = none
+		if id, ok := l.ids[fmt.Sprintf("<0x%02X>", c)]; ok {
+			v.byteID[c] = id
+		}
+	}
+	if v.unk, err = l.id(keyUNK); err != nil {
+		return err
+	}
+	if on, err := l.f.Bool(keyPrefix); err == nil {
+		v.prefix = on
+	} else if !errors.Is(err, gguf.ErrMissing) {
+		return err
+	}
+	l.t.spm = v
+	return nil
+}
+
 // readSpecial reads the ids that the file gives for special purposes, finds by
 // their text those that it doesn't give, and so which tokens end generation.
 func (l *loader) readSpecial() (err error) {
@@ -198,6 +247,9 @@ func (l *loader) readSpecial() (err error) {
 	}
 	if t.eos, err = l.id(keyEOS); err != nil {
 		return err
+	}
+	if l.spm {
+		l.spmDefaults()
 	}
 	if t.addBOS, err = l.flag(keyAddBOS, keyBOS, t.bos); err != nil {
 		return err
@@ -211,6 +263,20 @@ func (l *loader) readSpecial() (err error) {
 	}
 	t.eog = l.endOfGeneration(append(ends, t.eos))
 	return nil
+}
+
+// spmDefaults are what SentencePiece gives every vocabulary: 1 begins a text, 2
+// ends it.
+func (l *loader) spmDefaults() {
+	t := l.t
+	for _, d := range []struct {
+		to *int32
+		id int32
+	}{{&t.bos, 1}, {&t.eos, 2}} {
+		if *d.to == none && int(d.id) < len(l.tokens) {
+			*d.to = d.id
+		}
+	}
 }
 
 // id reads a token's id; none when the key is absent.
@@ -230,7 +296,8 @@ func (l *loader) id(key string) (int32, error) {
 	return int32(v), nil
 }
 
-// flag reads whether a token is added; false when the key is absent.
+// flag reads whether a token is added. When the key is absent it is not, but for
+// what begins a text of SentencePiece.
 func (l *loader) flag(key, idKey string, id int32) (bool, error) {
 	if l.f == nil {
 		return false, nil
@@ -238,7 +305,7 @@ func (l *loader) flag(key, idKey string, id int32) (bool, error) {
 	on, err := l.f.Bool(key)
 	switch {
 	case errors.Is(err, gguf.ErrMissing):
-		return false, nil
+		return l.spm && key == keyAddBOS && id != none, nil
 	case err != nil:
 		return false, err
 	case on && id == none:
@@ -263,6 +330,8 @@ func (l *loader) makePieces() error {
 		switch a := t.attrs[i]; {
 		case a&(control|unknown|userDefined) != 0:
 			t.pieces = append(t.pieces, text...)
+		case a&normal != 0 && l.spm:
+			t.pieces = append(t.pieces, strings.ReplaceAll(text, blank, " ")...)
 		case a&normal != 0:
 			t.pieces = appendBytes(t.pieces, text)
 		case a&byteToken != 0:
@@ -273,6 +342,14 @@ func (l *loader) makePieces() error {
 			t.pieces = append(t.pieces, c)
 		}
 		t.offsets = append(t.offsets, uint32(len(t.pieces)))
+	}
+	if t.rule.wholeWords {
+		t.whole = make(map[string]int32, len(l.tokens))
+		for i, a := range t.attrs {
+			if a&normal != 0 {
+				t.whole[string(t.Piece(int32(i)))] = int32(i)
+			}
+		}
 	}
 	return nil
 }
@@ -296,8 +373,30 @@ func (l *loader) makeMatchers() {
 			user = append(user, int32(i))
 		}
 	}
+	l.t.rstrip = l.stripping(all)
 	l.t.special = newMatcher(l.tokens, all)
 	l.t.userDefined = newMatcher(l.tokens, user)
+}
+
+// stripping says which special tokens take the white space behind them. Files do
+// not tell; Phi-3's are known by the model's name.
+func (l *loader) stripping(special []int32) map[int32]bool {
+	if l.f == nil {
+		return nil
+	}
+	name, err := l.f.String(keyName)
+	if name = strings.ToLower(name); err != nil || !strings.Contains(name, "phi-3") && !strings.Contains(name, "phi3") {
+		return nil
+	}
+	out := map[int32]bool{}
+	for _, id := range special {
+		switch l.tokens[id] {
+		case "<unk>", "<s>", "<|endoftext|>":
+		default:
+			out[id] = true
+		}
+	}
+	return out
 }
 
 // quote shows text from the file in an error, not more than one can read.

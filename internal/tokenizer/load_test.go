@@ -18,9 +18,11 @@ func TestLoadErrorsNameFileKeyAndPlace(t *testing.T) {
 		spoil func(*vocab)
 		want  []string // parts of the error
 	}{
-		{"other model", func(v *vocab) { v.set[keyModel] = "llama" }, []string{keyModel, `"llama"`, `"gpt2"`}},
+		{"other model", func(v *vocab) { v.set[keyModel] = "bert" }, []string{keyModel, `"bert"`, `"gpt2"`, `"llama"`}},
 		{"no model", func(v *vocab) { v.drop = []string{keyModel} }, []string{keyModel}},
-		{"other pre-tokenizer", func(v *vocab) { v.set[keyPre] = "llama-bpe" }, []string{keyPre, `"llama-bpe"`, "qwen2", "deepseek-r1-qwen"}},
+		{"other pre-tokenizer", func(v *vocab) { v.set[keyPre] = "bloom" }, []string{keyPre, `"bloom"`, "qwen2", "deepseek-r1-qwen"}},
+		{"SentencePiece without scores", func(v *vocab) { v.set[keyModel] = "llama" }, []string{keyScores}},
+		{"a score too few", func(v *vocab) { v.set[keyModel], v.set[keyScores] = "llama", []float32{1} }, []string{keyScores, "1 scores", "258 tokens"}},
 		{"no pre-tokenizer", func(v *vocab) { v.drop = []string{keyPre} }, []string{keyPre}},
 		{"no tokens", func(v *vocab) { v.drop = []string{keyTokens} }, []string{keyTokens}},
 		{"empty tokens", func(v *vocab) { v.tokens = []string{} }, []string{keyTokens, "0 tokens"}},
@@ -60,7 +62,7 @@ func TestLoadErrorsNameFileKeyAndPlace(t *testing.T) {
 					t.Errorf("%q is missing in: %v", part, err)
 				}
 			}
-			if len(err.Error()) > 400 {
+			if len(err.Error()) > 800 {
 				t.Errorf("error of %d bytes: %v", len(err.Error()), err)
 			}
 		})
@@ -76,7 +78,7 @@ func TestAbsentKeyIsErrMissing(t *testing.T) {
 }
 
 func TestLabelsWithTheSameRule(t *testing.T) {
-	for _, pre := range pres {
+	for pre := range rules {
 		v := base(nil)
 		v.set[keyPre] = pre
 		v.load(t)

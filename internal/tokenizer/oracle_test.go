@@ -138,7 +138,7 @@ func TestWordsAgreeWithOracle(t *testing.T) {
 		text := texts().Draw(rt, "text")
 		var got []string
 		for at := 0; at < len(text); {
-			end := wordEnd(text, at)
+			end := ruleQwen2.wordEnd(text, at)
 			got, at = append(got, text[at:end]), end
 		}
 		if want := (&oracle{}).words(text); !slices.Equal(got, want) {

@@ -5,16 +5,36 @@ import (
 	"unicode/utf8"
 )
 
-// The rule of Qwen2 by which text is cut into words, within which bytes are
-// merged. The first alternative that matches at a place takes as much as it can:
+// The family of rules that began with cl100k, by which text is cut into words,
+// within which bytes are merged. The first alternative that matches at a place
+// takes as much as it can; {1,n} and what stands in angle brackets differ:
 //
 //	'[sS] | '[tT] | '[rR][eE] | '[vV][eE] | '[mM] | '[lL][lL] | '[dD]
-//	[^\r\n\p{L}\p{N}]?\p{L}+
-//	\p{N}
-//	 ?[^\s\p{L}\p{N}]+[\r\n]*
+//	[^\r\n\p{L}\p{N}]?[\p{L}<\p{M}>]+
+//	\p{N}{1,n}
+//	 ?[^\s\p{L}<\p{M}>\p{N}]+[\r\n]*
 //	\s*[\r\n]+
 //	\s+(?!\S)
 //	\s+
+type family struct {
+	digits int  // n
+	marks  bool // accents belong to letters
+}
+
+var (
+	ruleQwen2  = family{digits: 1}
+	ruleQwen35 = family{digits: 1, marks: true}
+	ruleLlama3 = family{digits: 3}
+)
+
+// split cuts a text into words.
+func (f family) split(text string, word func(string)) {
+	for at := 0; at < len(text); {
+		end := f.wordEnd(text, at)
+		word(text[at:end])
+		at = end
+	}
+}
 
 // class is what the rule asks of a code point.
 type class uint8
@@ -62,33 +82,48 @@ func classAt(s string, at int) (c class, size int) {
 	return slowClass(r), size
 }
 
+// classAt is that of the family: what is no letter of it may still be a mark.
+func (f family) classAt(s string, at int) (c class, size int) {
+	c, size = classAt(s, at)
+	if c == other && f.marks && s[at] >= utf8.RuneSelf && isMark(s[at:]) {
+		c = letter
+	}
+	return c, size
+}
+
+// isMark says whether a text begins with an accent.
+func isMark(s string) bool {
+	r, _ := utf8.DecodeRuneInString(s)
+	return unicode.Is(unicode.M, r)
+}
+
 // wordEnd returns where the word that starts at s[at] ends. at < len(s).
-func wordEnd(s string, at int) int {
+func (f family) wordEnd(s string, at int) int {
 	if s[at] == '\'' {
 		if n := contraction(s[at+1:]); n > 0 {
 			return at + 1 + n
 		}
 	}
-	first, size := classAt(s, at)
+	first, size := f.classAt(s, at)
 	next := at + size
 	switch {
 	case first == letter:
-		return runEnd(s, next, letter)
+		return f.runEnd(s, next, letter)
 	case first == number:
-		return next
+		return digitsEnd(s, next, f.digits-1)
 	case isNewline(s[at]):
 		return spaceEnd(s, at)
 	}
 	// Anything else may stand before letters, a blank before other signs.
 	second := space
 	if next < len(s) {
-		second, size = classAt(s, next)
+		second, size = f.classAt(s, next)
 	}
 	switch {
 	case second == letter:
-		return runEnd(s, next+size, letter)
+		return f.runEnd(s, next+size, letter)
 	case first == other, s[at] == ' ' && second == other:
-		return newlinesEnd(s, runEnd(s, next, other))
+		return newlinesEnd(s, f.runEnd(s, next, other))
 	}
 	return spaceEnd(s, at)
 }
@@ -116,10 +151,25 @@ func contraction(s string) int {
 }
 
 // runEnd returns where the code points of one class end.
-func runEnd(s string, at int, c class) int {
+func (f family) runEnd(s string, at int, c class) int {
 	for at < len(s) {
-		k, size := classAt(s, at)
+		k, size := f.classAt(s, at)
 		if k != c {
+			break
+		}
+		at += size
+	}
+	return at
+}
+
+// digitsEnd returns where at most some more numbers end.
+func digitsEnd(s string, at, most int) int {
+	for range most {
+		if at == len(s) {
+			break
+		}
+		c, size := classAt(s, at)
+		if c != number {
 			break
 		}
 		at += size

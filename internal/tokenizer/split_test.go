@@ -47,7 +47,7 @@ func TestWords(t *testing.T) {
 	} {
 		var got []string
 		for at := 0; at < len(tt.text); {
-			end := wordEnd(tt.text, at)
+			end := ruleQwen2.wordEnd(tt.text, at)
 			got, at = append(got, tt.text[at:end]), end
 		}
 		if !slices.Equal(got, tt.want) {

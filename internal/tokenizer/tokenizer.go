@@ -1,11 +1,13 @@
 // Package tokenizer turns text into token ids and back, as a GGUF file's
 // metadata or a Hugging Face tokenizer.json says.
 //
-// It knows one kind: byte-level BPE (tokenizer.ggml.model "gpt2") with the
-// pre-tokeniser of Qwen2 (tokenizer.ggml.pre "qwen2" and the labels that mean
-// the same rule). For these it gives the ids that llama.cpp (release v0.5.0)
-// gives, for any input, with the exceptions listed here:
+// It knows two kinds: byte-level BPE (tokenizer.ggml.model "gpt2") with the
+// pre-tokenisers that rule.go lists, and SentencePiece's BPE with byte fallback
+// ("llama"). For these it gives the ids that llama.cpp (release v0.5.0) gives, for
+// any input, with the exceptions listed here:
 //
+//   - Words of o200k are cut by the model's own rule: llama.cpp takes only ASCII's
+//     letters for small and capital ones.
 //   - The four bytes of a code point past U+10FFFF (F4 90 80 80 and up), for
 //     which llama.cpp throws, become four U+FFFD, as other invalid bytes do.
 //   - A file without bos_token_id or eos_token_id has no such token. llama.cpp
@@ -32,8 +34,12 @@ type Tokenizer struct {
 	attrs   []attr
 
 	bpe         *bpe
-	special     *matcher // every token that is matched in the text as a whole
-	userDefined *matcher // those of them that are also matched without ParseSpecial
+	rule        rule
+	whole       map[string]int32 // tokens by the bytes they stand for; nil where merges decide
+	spm         *spm             // not nil: a SentencePiece vocabulary, and bpe and rule have no say
+	rstrip      map[int32]bool   // special tokens that take the white space behind them
+	special     *matcher         // every token that is matched in the text as a whole
+	userDefined *matcher         // those of them that are also matched without ParseSpecial
 
 	bos, eos       int32 // none when absent
 	addBOS, addEOS bool
@@ -68,9 +74,14 @@ func (t *Tokenizer) Encode(text string, o Options) []int32 {
 	}
 	at := 0
 	for _, s := range m.find(text) {
-		ids = t.appendPlain(ids, text[at:s.at])
+		// White space that the token before took may reach beyond this one's start
+		// only when this one is itself of white space.
+		ids = t.appendPlain(ids, text[min(at, s.at):s.at])
 		ids = append(ids, s.id)
 		at = s.end()
+		for t.rstrip[s.id] && at < len(text) && isSpace(text[at]) {
+			at++
+		}
 	}
 	ids = t.appendPlain(ids, text[at:])
 	if o.AddSpecial && t.addEOS {
@@ -79,20 +90,30 @@ func (t *Tokenizer) Encode(text string, o Options) []int32 {
 	return ids
 }
 
+// isSpace says whether a byte is white space of ASCII.
+func isSpace(b byte) bool { return b == ' ' || b >= '\t' && b <= '\r' }
+
 // appendPlain encodes a stretch of text between special tokens. Words don't
 // reach across these, nor does the look-ahead for the end of a word.
 func (t *Tokenizer) appendPlain(ids []int32, text string) []int32 {
 	if text == "" {
 		return ids
 	}
+	if t.spm != nil {
+		return t.spm.append(ids, text)
+	}
 	text = normalize(text)
 	m := t.bpe.merger()
 	defer m.release()
-	for at := 0; at < len(text); {
-		end := wordEnd(text, at)
-		ids = m.appendWord(ids, text[at:end])
-		at = end
-	}
+	t.rule.split(text, func(word string) {
+		if t.whole != nil {
+			if id, ok := t.whole[word]; ok {
+				ids = append(ids, id)
+				return
+			}
+		}
+		ids = m.appendWord(ids, word)
+	})
 	return ids
 }
 
