@@ -195,6 +195,14 @@ func (v Value) Ints() ([]int64, bool) {
 	return decodeArray(v, Value.Int)
 }
 
+// Uints returns an array of integers of any kind, none of them negative.
+func (v Value) Uints() ([]uint64, bool) {
+	if !v.elem.signed() && !v.elem.unsigned() {
+		return nil, false
+	}
+	return decodeArray(v, Value.Uint)
+}
+
 // Floats returns an array of numbers of any kind, as Float would each.
 func (v Value) Floats() ([]float64, bool) {
 	return decodeArray(v, Value.Float)
