@@ -6,7 +6,7 @@ COMMIT := $(shell git rev-parse HEAD 2>/dev/null)
 DIRTY  := $(shell git diff --quiet HEAD 2>/dev/null || echo -dirty)
 export CGO_ENABLED = 0
 
-.PHONY: help build test race lint fuzz check-wide bench fmt clean
+.PHONY: help build test race lint fuzz check-wide bench microbench fmt clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -47,12 +47,15 @@ fuzz: ## every fuzz target for FUZZTIME each
 	@tools/fuzz.sh $(FUZZTIME)
 
 check-wide: fuzz ## slow checks: fuzzing, wide random tests, official clients and servers of others
-	ASSAY_WIDE=1 $(GO) test -count=1 ./internal/kit/stream
+	ASSAY_WIDE=1 $(GO) test -count=1 ./internal/kit/stream ./internal/kit/report
 	tools/peers/openai_client.sh
 	tools/peers/llama_cpp_python.sh
 	tools/peers/llama_server.sh
 
-bench: ## the engine's benchmarks; run them on an idle machine
+bench: ## ours against llama.cpp, 20 minutes on an idle machine; writes docs/Performance.md (ARGS= chooses a part)
+	$(GO) run ./benchmarks $(ARGS)
+
+microbench: ## Go benchmarks of the engine's parts
 	$(GO) test -run '^$$' -bench . ./internal/engine/kernel ./internal/engine/model ./internal/engine/pool ./internal/tokenizer
 
 clean: ## remove what was built

@@ -59,13 +59,17 @@ func newDoctorCommand(env *Env) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVarP(&o.out, "out", "o", "assay-runs", "`folder` that the rows would go to")
-	f.Float64Var(&o.seconds, "seconds", 2, "how long to watch what else runs; 0: not at all")
+	f.Float64Var(&o.seconds, "seconds", lookSeconds, "how long to watch what else runs; 0: not at all")
 	f.BoolVar(&o.json, "json", false, "print the report as JSON")
 	// For tests and for looking at another machine's recorded files.
 	f.StringVar(&o.root, "machine-root", "/", "read /proc and /sys below this `folder`")
 	_ = f.MarkHidden("machine-root") // the flag is there
 	return cmd
 }
+
+// lookSeconds is how long what else runs is watched: the kernel counts processor time
+// in hundredths of a second.
+const lookSeconds = 2
 
 // maxWatch is how long doctor may watch.
 const maxWatch = 600
@@ -78,16 +82,14 @@ func runDoctor(ctx context.Context, env *Env, o doctorOptions, file string) erro
 	if err != nil {
 		return &exitError{ExitUsage, err}
 	}
-	c := doctor.Config{Root: o.root, LookPath: exec.LookPath, Plan: p, Out: doctor.Nearest(o.out)}
-	if c.Models, err = planModels(p); err != nil {
+	models, err := planModels(p)
+	if err != nil {
 		return &exitError{ExitUsage, err}
 	}
-	if o.seconds > 0 {
-		if err := watch(ctx, &c, o.seconds); err != nil {
-			return err
-		}
+	r, err := examine(ctx, doctor.Config{Root: o.root, Plan: p, Models: models, Out: o.out}, o.seconds)
+	if err != nil {
+		return err
 	}
-	r := doctor.Examine(c)
 	if o.json {
 		err = printIndented(env.Stdout, r)
 	} else {
@@ -100,6 +102,17 @@ func runDoctor(ctx context.Context, env *Env, o doctorOptions, file string) erro
 		return &exitError{Code: ExitUnfit}
 	}
 	return nil
+}
+
+// examine looks at the machine, and at what else runs on it for some time.
+func examine(ctx context.Context, c doctor.Config, seconds float64) (doctor.Report, error) {
+	c.LookPath, c.Out = exec.LookPath, doctor.Nearest(c.Out)
+	if seconds > 0 {
+		if err := watch(ctx, &c, seconds); err != nil {
+			return doctor.Report{}, err
+		}
+	}
+	return doctor.Examine(c), nil
 }
 
 // doctorPlan is the plan of a file, or what assay run does without one.

@@ -28,6 +28,10 @@ type Env struct {
 	Executable func() (string, error)
 	// Context ends when the user interrupts (Ctrl-C, SIGTERM).
 	Context func() (context.Context, context.CancelFunc)
+	// Interrupts tells of each time that the user interrupts, for commands that have
+	// something to finish after the first. The function ends it; nil: nobody can
+	// interrupt.
+	Interrupts func() (<-chan os.Signal, func())
 }
 
 // System is the Env of the running process.
@@ -43,6 +47,11 @@ func System() *Env {
 		Executable:       os.Executable,
 		Context: func() (context.Context, context.CancelFunc) {
 			return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		},
+		Interrupts: func() (<-chan os.Signal, func()) {
+			told := make(chan os.Signal, 4)
+			signal.Notify(told, os.Interrupt, syscall.SIGTERM)
+			return told, func() { signal.Stop(told) }
 		},
 	}
 }

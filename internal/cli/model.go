@@ -93,7 +93,7 @@ func (o *engineFlags) load(ctx context.Context, env *Env, f *gguf.File, slots in
 	if o.gpuLayers > 0 {
 		fmt.Fprintf(env.Stderr, "assay: --gpu-layers %d: there is no GPU support yet, all layers run on the CPU\n", o.gpuLayers)
 	}
-	bar := newProgress(env)
+	bar := newProgress(env, "loading the model")
 	defer bar.clear()
 	return engine.Load(ctx, f, engine.Options{Threads: o.threads, Context: o.context, Slots: slots}, bar.update)
 }
@@ -101,12 +101,13 @@ func (o *engineFlags) load(ctx context.Context, env *Env, f *gguf.File, slots in
 // progress redraws one line of a terminal, at most ten times a second.
 type progress struct {
 	to    io.Writer // nil: draw nothing
+	what  string
 	last  time.Time
 	drawn bool
 }
 
-func newProgress(env *Env) *progress {
-	p := &progress{last: time.Now()}
+func newProgress(env *Env, what string) *progress {
+	p := &progress{what: what, last: time.Now()}
 	if env.StderrIsTerminal {
 		p.to = env.Stderr
 	}
@@ -118,7 +119,7 @@ func (p *progress) update(done, total int64) {
 		return
 	}
 	p.last, p.drawn = time.Now(), true
-	fmt.Fprintf(p.to, "\rloading the model: %3d %%", done*100/total)
+	fmt.Fprintf(p.to, "\r%s: %3d %%", p.what, done*100/total)
 }
 
 func (p *progress) clear() {

@@ -2,65 +2,84 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"assay/internal/kit/doctor"
 	"assay/internal/kit/evidence"
 	"assay/internal/kit/plan"
-	"assay/internal/kit/prompt"
-	"assay/internal/kit/report"
+	"assay/internal/kit/row"
 	"assay/internal/kit/runner"
 	"assay/internal/kit/target"
 	"assay/internal/kit/target/adapters"
 	"assay/models/seedling"
 )
 
-const runLong = `Measure an engine: stream completions from it, time them by the client's own
+const runLong = `Measure engines: stream completions from them, time them by the client's own
 clock, hold the token count against every source that can be read, and write one
 JSON row a run. A figure that fails its check is withheld, with the reason.
 
-Without --url it starts "assay serve" with the built-in model, or with the GGUF
-file that -m names, and stops it at the end. With --url it measures a server that
-is already running, and never stops it.
+A plan says what is measured, in which order and within which limits; without one
+the flags do. Without --url that is "assay serve" with the built-in model, or with
+the GGUF file that -m names, which is started and stopped; or the engine that
+--target names, which gets what comes after --. With --url it is a server that is
+already running, which is never stopped.
 
   assay run                                         the built-in engine and model
   assay run -m model.gguf --ctx 1K,4K --repeats 10  our engine, another model
+  assay run --target llama-server -- -m model.gguf -ngl 99
+                                                    another engine, started and stopped
   assay run --url http://127.0.0.1:8080             a running server
   assay run --url http://127.0.0.1:8000 --tokenizer model.gguf
                                                     ... that can't tell its tokens
+  assay run PLAN.yaml                               a plan: docs/plans.md
+  assay run example:two-engines                     one of the shipped plans
+  assay run PLAN.yaml --dry-run                     what it would do, and for how long
+  assay run --resume DIR                            go on where it was interrupted
+  assay run --resume DIR PLAN.yaml                  ... with a plan that has more of the same
 
 Prompts are a fresh nonce and a slice of public-domain books, cut to the exact
 number of tokens. Sizes are 512, 4K (4000) or 4Ki (4096). An API key for --url is
 taken from ` + target.KeyVariable + ` and is never written anywhere.
 
-The folder of --out holds ` + "rows.jsonl" + `, one row a line, ` + evidence.Folder + `/ with what each
-run received, and the log of the started target.
+The folder of --out holds ` + row.RowsFile + `, one row a line, ` + evidence.Folder + `/ with what each
+run received, ` + runner.PlanFile + `, and the logs of the started targets. Ctrl-C finishes the
+run at hand and ends; a second one ends at once. What is left is made by --resume:
+what is done is not done again, and what failed is tried anew.
+
+Before anything starts the machine is looked at, as by "assay doctor": one that does
+not meet the plan's demands ends it with status 4.
 
 EXIT STATUS
   0    all rows are ok and nothing is withheld
-  1    failed: the target could not be started or reached, or ended by itself
-  2    a flag, an argument or an input file is wrong
+  1    failed: a target could not be started or reached, or ended by itself; or the
+       guard ended the plan
+  2    a flag, an argument, the plan or an input file is wrong
   3    finished, with rows failed or figures withheld
+  4    the machine is not fit for what the plan asks
   130  interrupted; the rows so far are written`
 
 type runOptions struct {
 	url, adapter, model, log string
 	modelFile, tokenizer     string
+	program                  string
+	more                     []string // the arguments after "--"
 	arm, out, textFile       string
-	ctx                      []string
+	ctx, promptFiles         []string
 	repeats, warmups         int
 	maxTokens, threads       int
 	temperature              float64
 	seed                     int64
 	naturalStop              bool
 	runLimit                 time.Duration
+	wallCommand              string
+	resume, whenUnfit        string
 	json, dryRun             bool
 	progress                 string
 	given                    func(flag string) bool // on the command line or in the environment
@@ -69,70 +88,130 @@ type runOptions struct {
 func newRunCommand(env *Env) *cobra.Command {
 	var o runOptions
 	cmd := &cobra.Command{
-		Use:   "run",
-		Short: "Measure an engine and write rows",
+		Use:   "run [PLAN] [-- ARGUMENTS OF THE ENGINE]",
+		Short: "Measure engines and write rows",
 		Long:  runLong,
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
+			if n := cmd.ArgsLenAtDash(); n >= 0 {
+				args = args[:n]
+			}
+			return cobra.MaximumNArgs(1)(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
 			o.given = func(name string) bool { return cmd.Flags().Changed(name) }
-			return runRun(cmd.Context(), env, o)
+			if n := cmd.ArgsLenAtDash(); n >= 0 {
+				args, o.more = args[:n], args[n:]
+			}
+			file := ""
+			if len(args) > 0 {
+				file = args[0]
+			}
+			return runRun(cmd.Context(), env, o, file)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.url, "url", "", "measure the server at this `URL`, which is running")
-	f.StringVar(&o.adapter, "target", "auto", "what the server at --url is: auto, "+strings.Join(adapters.Names(), ", "))
+	f.StringVar(&o.adapter, "target", "auto", "the engine to start (assay targets), or what the server at --url is: auto, "+strings.Join(adapters.Names(), ", "))
+	f.StringVar(&o.program, "program", "", "`path` of the engine's program (default: its usual name, on PATH)")
 	f.StringVar(&o.model, "model", "", "`name` of the model in requests to --url (default: the first that the server lists)")
 	f.StringVar(&o.log, "log", "", "`file` that the server at --url logs to")
-	f.StringVarP(&o.modelFile, "model-file", "m", seedling.Name, "GGUF `file` to start our engine with; with --url, the file whose tokenizer counts")
+	f.StringVarP(&o.modelFile, "model-file", "m", seedling.Name, "GGUF `file` to start the engine with; with --url, the file whose tokenizer counts")
 	f.StringVar(&o.tokenizer, "tokenizer", "", "GGUF `file` whose tokenizer counts, if not the model's own")
 	f.StringSliceVar(&o.ctx, "ctx", []string{"512", "2K"}, "prompt `sizes` in tokens")
+	f.StringArrayVar(&o.promptFiles, "prompt-file", nil, "text `file` that is a prompt, read whole behind a nonce, instead of --ctx; may be given several times")
 	f.IntVar(&o.repeats, "repeats", 6, "measured runs of each size")
 	f.IntVar(&o.warmups, "warmups", 1, "runs before them, marked and never summarised")
 	f.IntVar(&o.maxTokens, "max-tokens", 128, "tokens to generate in each run")
 	f.Float64Var(&o.temperature, "temperature", 0, "sampling temperature")
 	f.Int64Var(&o.seed, "seed", 0, "sampling seed (default: the server's)")
 	f.BoolVar(&o.naturalStop, "natural-stop", false, "let the model end before --max-tokens")
-	f.IntVarP(&o.threads, "threads", "t", 0, "compute threads of our engine (0: one a core)")
+	f.IntVarP(&o.threads, "threads", "t", 0, "compute threads of the engine (0: left to it)")
 	f.StringVarP(&o.textFile, "file", "f", "", "text `file` to cut prompts from, instead of the built-in books")
 	f.DurationVar(&o.runLimit, "run-limit", 30*time.Minute, "a run that takes longer is stopped and failed")
+	f.StringVar(&o.wallCommand, "wall-command", "", "shell `command` that prints the watts of a wall meter, a line a reading, until it is stopped")
 	f.StringVar(&o.arm, "arm", "", "`name` of what is measured, in rows and tables (default: engine and model)")
 	f.StringVarP(&o.out, "out", "o", "", "new or empty `folder` for the rows (default: assay-runs/TIME)")
+	f.StringVar(&o.resume, "resume", "", "go on with the plan and the rows in this `folder`")
+	f.StringVar(&o.whenUnfit, "when-unfit", string(plan.Refuse), "on a machine that is not fit for the plan: refuse, or measure all the same")
 	f.BoolVar(&o.json, "json", false, "print the summary as JSON")
-	f.BoolVar(&o.dryRun, "dry-run", false, "print what would run, and run nothing")
+	f.BoolVar(&o.dryRun, "dry-run", false, "print what would run and for how long, and run nothing")
 	f.StringVar(&o.progress, "progress", "auto", progressHelp)
 	return cmd
 }
 
-func runRun(ctx context.Context, env *Env, o runOptions) error {
-	if err := o.check(); err != nil {
+func runRun(ctx context.Context, env *Env, o runOptions, file string) error {
+	if err := o.check(file); err != nil {
 		return err
 	}
 	steps, err := newSteps(env, o.progress)
 	if err != nil {
 		return err
 	}
-	c, err := o.config(env)
-	if err != nil {
+	c := &runner.Config{Version: Version, Environ: env.Environ(), Adapters: adapters.All, Progress: steps.show}
+	if err := o.plan(ctx, env, file, c); err != nil {
 		return err
 	}
 	if o.dryRun {
 		return o.printPlan(env, c)
 	}
-	if err := o.openFiles(ctx, env, c); err != nil {
+	if err := openFiles(ctx, env, c); err != nil {
 		return err
 	}
-	rows := report.NewBuilder()
-	c.Progress = func(e runner.Event) {
-		steps.show(e)
-		if e.Row != nil {
-			rows.Add(e.Row)
-		}
+	if err := o.fit(ctx, env, &c.Plan, c.Dir); err != nil {
+		return err
 	}
-	sum, err := runner.Run(ctx, *c)
+	hard, end := untilSecondInterrupt(ctx, env, steps)
+	defer end()
+	c.Finish = ctx.Done()
+	sum, err := runner.Run(hard, *c)
 	steps.clear()
-	rep := rows.Report()
-	if err != nil && rep.Rows == 0 && o.out == "" {
+	return o.finish(env, c, sum, err)
+}
+
+// untilSecondInterrupt is a context that outlives the first interrupt, which ctx
+// tells of, so that the run at hand can be finished. A second one ends it, and so
+// does a request to terminate, which leaves no time for that.
+func untilSecondInterrupt(ctx context.Context, env *Env, steps *steps) (context.Context, func()) {
+	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	if env.Interrupts == nil {
+		return hard, cancel
+	}
+	told, stop := env.Interrupts()
+	go func() {
+		for n := 1; ; n++ {
+			select {
+			case <-hard.Done():
+				return
+			case s := <-told:
+				if n > 1 || s == syscall.SIGTERM {
+					cancel()
+					return
+				}
+				steps.note("finishing the run at hand; Ctrl-C again ends it now")
+			}
+		}
+	}()
+	return hard, func() {
+		stop()
+		cancel()
+	}
+}
+
+// finish prints what came of it and says with which status the program ends.
+func (o *runOptions) finish(env *Env, c *runner.Config, sum *runner.Summary, err error) error {
+	if sum == nil {
+		return err
+	}
+	for _, k := range sum.Reaped {
+		fmt.Fprintf(env.Stderr, "assay: killed %s, which an earlier run had left behind\n", k)
+	}
+	rep, e := readReport(sum.Rows)
+	if e != nil {
+		return errors.Join(err, e)
+	}
+	if err != nil && rep.Rows == 0 && o.out == "" && !c.Resume {
 		_ = os.RemoveAll(c.Dir) // ours, and without a row; the error holds the end of the log
+		return interrupted(err)
 	}
 	if rep.Rows > 0 || o.json && err == nil {
 		if e := o.printResult(env, c, sum, rep); e != nil {
@@ -140,188 +219,55 @@ func runRun(ctx context.Context, env *Env, o runOptions) error {
 		}
 	}
 	switch {
-	case errors.Is(err, runner.ErrInterrupted):
-		return &exitError{ExitInterrupted, err}
 	case err != nil:
-		return err
+		return interrupted(err)
 	case !rep.Clean():
 		return &exitError{Code: ExitWithheld}
 	}
 	return nil
 }
 
-// check refuses flags that contradict each other.
-func (o *runOptions) check() error {
-	attached := o.url != ""
-	for _, f := range []struct {
-		name string
-		ok   bool
-		why  string
-	}{
-		{"threads", !attached, "the server at --url has its own threads"},
-		{"target", attached || o.adapter == "auto" || o.adapter == "assay", "other engines than ours are measured with --url, once they run"},
-		{"model", attached, "it names the model in requests to --url; -m names the file to start"},
-		{"log", attached, "a started target logs to the folder of rows"},
-		{"tokenizer", attached, "our engine's model file has the tokenizer"},
-	} {
-		if o.given(f.name) && !f.ok {
-			return usagef("--%s: %s", f.name, f.why)
-		}
+func interrupted(err error) error {
+	if errors.Is(err, runner.ErrInterrupted) {
+		return &exitError{ExitInterrupted, err}
 	}
-	switch {
-	case o.threads < 0:
-		return usagef("--threads: %d is not a number of threads (want 0 for one a core, or more)", o.threads)
-	case o.given("arm") && o.arm == "":
-		return usagef("--arm: empty")
-	}
-	if attached {
-		if _, err := target.ParseURL(o.url); err != nil {
-			return usagef("--url: %w", err)
-		}
-		if o.adapter != "auto" {
-			if _, err := adapters.ByName(o.adapter); err != nil {
-				return usagef("--target: %w", err)
-			}
-		}
-	}
-	return nil
-}
-
-// config turns the flags into a plan and a target, without opening anything.
-func (o *runOptions) config(env *Env) (*runner.Config, error) {
-	c := &runner.Config{
-		Plan: plan.Plan{
-			Arm: o.arm, Warmups: o.warmups, Repeats: o.repeats, MaxTokens: o.maxTokens,
-			Temperature: &o.temperature, NaturalStop: o.naturalStop, RunLimit: o.runLimit,
-		},
-		Dir:     o.out,
-		Version: Version,
-		Text:    prompt.Books(),
-		URL:     o.url,
-	}
-	if o.given("seed") {
-		c.Plan.Seed = &o.seed
-	}
-	for _, s := range o.ctx {
-		n, err := prompt.ParseCount(s)
-		if err != nil {
-			return nil, usagef("--ctx: %w", err)
-		}
-		c.Plan.Contexts = append(c.Plan.Contexts, n)
-	}
-	if err := c.Plan.Check(); err != nil {
-		return nil, &exitError{ExitUsage, err}
-	}
-	if c.Dir == "" {
-		c.Dir = freshDir()
-	}
-	if err := runner.CheckDir(c.Dir); err != nil {
-		return nil, usagef("--out: %w", err)
-	}
-	if o.url != "" {
-		c.Target = target.Options{Adapter: o.adapter, Key: env.Getenv(target.KeyVariable), Model: o.model, Log: o.log}
-		return c, nil
-	}
-	return c, o.launch(env, c)
-}
-
-// freshDir names a folder for the rows that is not there yet.
-func freshDir() string {
-	name := filepath.Join("assay-runs", time.Now().UTC().Format("20060102T150405Z"))
-	for n, dir := 2, name; ; n++ {
-		if _, err := os.Lstat(dir); err != nil {
-			return dir
-		}
-		dir = fmt.Sprintf("%s-%d", name, n)
-	}
-}
-
-// launch says how our own engine is started: as anyone would from a shell.
-func (o *runOptions) launch(env *Env, c *runner.Config) error {
-	exe, err := env.Executable()
-	if err != nil {
-		return fmt.Errorf("this program's own path: %w", err)
-	}
-	argv := []string{exe, "serve", "--model", o.modelFile, "--host", "127.0.0.1", "--port", "0", "--parallel", "1", "--context", fmt.Sprint(contextFor(&c.Plan))}
-	if o.threads > 0 {
-		argv = append(argv, "--threads", fmt.Sprint(o.threads))
-	}
-	c.Launch = &runner.Launch{Argv: argv, Env: target.Scrub(env.Environ())}
-	c.Target.Adapter = "assay"
-	if c.Plan.Arm == "" {
-		c.Plan.Arm = runner.ArmName("assay", o.modelFile)
-		if o.threads > 0 {
-			c.Plan.Arm += fmt.Sprintf("-t%d", o.threads)
-		}
-	}
-	return nil
-}
-
-// contextFor is the context that the plan needs: the longest prompt, its answer,
-// and room for nonce and chat template, in whole pages of 256 positions.
-func contextFor(p *plan.Plan) int {
-	longest := 0
-	for _, n := range p.Contexts {
-		longest = max(longest, n)
-	}
-	const page, extra = 256, 256
-	return (longest + p.MaxTokens + extra + page - 1) / page * page
-}
-
-// printPlan is --dry-run.
-func (o *runOptions) printPlan(env *Env, c *runner.Config) error {
-	runs := c.Plan.Runs()
-	if o.json {
-		out := map[string]any{"runs": len(runs), "contexts": c.Plan.Contexts, "warmups": c.Plan.Warmups, "repeats": c.Plan.Repeats, "max_tokens": c.Plan.MaxTokens, "out": c.Dir}
-		if c.Launch != nil {
-			out["start"] = c.Launch.Argv
-		} else {
-			out["url"] = c.URL
-		}
-		return json.NewEncoder(env.Stdout).Encode(out)
-	}
-	var b strings.Builder
-	if c.Launch != nil {
-		fmt.Fprintf(&b, "start     %s\n", strings.Join(c.Launch.Argv, " "))
-	} else {
-		fmt.Fprintf(&b, "attach    %s\n", c.URL)
-	}
-	for _, n := range c.Plan.Contexts {
-		fmt.Fprintf(&b, "cell      %s tokens read, %d generated: %d warm-ups, %d repeats\n", prompt.FormatCount(n), c.Plan.MaxTokens, c.Plan.Warmups, c.Plan.Repeats)
-	}
-	fmt.Fprintf(&b, "runs      %d\nrows      %s\n", len(runs), filepath.Join(c.Dir, "rows.jsonl"))
-	_, err := env.Stdout.Write([]byte(b.String()))
 	return err
 }
 
-// runResult is what --json prints at the end.
-type runResult struct {
-	Rows      string         `json:"rows"`                 // file of the rows
-	Evidence  string         `json:"evidence"`             // folder of the evidence
-	TargetLog string         `json:"target_log,omitempty"` // absent for --url
-	OK        int            `json:"ok"`                   // rows, warm-ups included
-	Failed    int            `json:"failed"`
-	Stopped   int            `json:"stopped"`
-	NotRun    int            `json:"not_run"`
-	Withheld  int            `json:"withheld"` // measured rows of status ok with a figure withheld
-	Summary   *report.Report `json:"summary"`
-}
-
-// printResult prints the table and where everything is.
-func (o *runOptions) printResult(env *Env, c *runner.Config, sum *runner.Summary, rep *report.Report) error {
-	if o.json {
-		enc := json.NewEncoder(env.Stdout)
-		enc.SetIndent("", "  ")
-		enc.SetEscapeHTML(false)
-		return enc.Encode(runResult{
-			Rows: sum.Rows, Evidence: filepath.Join(c.Dir, evidence.Folder), TargetLog: sum.Log,
-			OK: sum.OK, Failed: sum.Failed, Stopped: sum.Stopped, NotRun: sum.Missing, Withheld: sum.Withheld,
-			Summary: rep,
-		})
+// fit looks at the machine before anything starts, as assay doctor does, and for as
+// long only as the plan's demands need.
+func (o *runOptions) fit(ctx context.Context, env *Env, p *plan.Plan, dir string) error {
+	models, err := planModels(p)
+	if err != nil {
+		return &exitError{ExitUsage, err}
 	}
-	if err := printReport(env, rep, summaryOptions{format: "text"}); err != nil {
+	r, err := examine(ctx, doctor.Config{Root: "/", Plan: p, Models: models, Out: dir}, watchFor(p))
+	if err != nil || r.Fit {
 		return err
 	}
-	_, err := fmt.Fprintf(env.Stdout, "\nrows: %s (%d ok, %d failed, %d stopped, %d not run)\n", sum.Rows, sum.OK, sum.Failed, sum.Stopped, sum.Missing)
-	return err
+	var b strings.Builder
+	for _, check := range r.Checks {
+		if check.Level != doctor.Unfit {
+			continue
+		}
+		fmt.Fprintf(&b, "\n  %s: %s", check.Name, check.Found)
+		if check.Do != "" {
+			fmt.Fprintf(&b, " (%s)", check.Do)
+		}
+	}
+	if p.WhenUnfit == plan.Measure || o.whenUnfit == string(plan.Measure) {
+		fmt.Fprintf(env.Stderr, "assay: the machine is not fit for what the plan asks, and is measured all the same:%s\n", b.String())
+		return nil
+	}
+	return &exitError{ExitUnfit, fmt.Errorf("the machine is not fit for what the plan asks (--when-unfit measure goes on all the same):%s", b.String())}
+}
+
+// watchFor is how long to look at what else runs: not at all where the plan sets no
+// limit on it.
+func watchFor(p *plan.Plan) float64 {
+	n := p.Noise
+	if n.CPU == nil && n.BusyProcesses == nil && n.Steal == nil {
+		return 0
+	}
+	return lookSeconds
 }

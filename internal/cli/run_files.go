@@ -4,65 +4,111 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io"
 	"os"
-	"strconv"
+	"path/filepath"
 	"unicode/utf8"
 
-	"assay/internal/gguf"
+	"assay/internal/kit/modelfile"
+	"assay/internal/kit/plan"
 	"assay/internal/kit/prompt"
+	"assay/internal/kit/report"
+	"assay/internal/kit/row"
 	"assay/internal/kit/runner"
 	"assay/internal/kit/tokens"
 	"assay/models/seedling"
 )
 
-// openFiles reads what the run needs from files: the tokenizer, the text and the
-// hashes of the model. A file that is wrong is told before anything starts.
-func (o *runOptions) openFiles(ctx context.Context, env *Env, c *runner.Config) error {
-	if o.textFile != "" {
-		text, err := readText(o.textFile)
-		if err != nil {
-			return &exitError{ExitUsage, fmt.Errorf("--file: %w", err)}
+// openFiles reads what the plan needs from files: tokenizers, texts, and the hashes
+// of the models. A file that is wrong is told before anything starts.
+func openFiles(ctx context.Context, env *Env, c *runner.Config) error {
+	p := &c.Plan
+	if c.Text = prompt.Books(); p.Text != "" {
+		data, err := readText(p.Text)
+		if err == nil {
+			c.Text, err = prompt.NewText(runner.ModelBase(p.Text), data)
 		}
-		c.Text = text
+		if err != nil {
+			return &exitError{ExitUsage, fmt.Errorf("the text: %w", err)}
+		}
 	}
-	if o.url == "" {
-		return o.openModelFile(ctx, env, c)
+	c.Prompts = map[string]string{}
+	for _, file := range p.Prompts {
+		data, err := readText(file)
+		if err != nil {
+			return &exitError{ExitUsage, fmt.Errorf("the prompt: %w", err)}
+		}
+		c.Prompts[filepath.Clean(file)] = data
 	}
-	c.Model.Why = "attached: the files that the server loaded are not known"
-	flag, file := "--tokenizer", o.tokenizer
-	if file == "" && o.given("model-file") {
-		flag, file = "--model-file", o.modelFile
+	f := opened{env: env, counters: map[string]*tokens.Counter{}, models: map[string]runner.Model{}}
+	c.Arms = map[string]runner.Files{}
+	for i := range p.Arms {
+		files, err := f.arm(ctx, &p.Arms[i])
+		if err != nil {
+			return fmt.Errorf("arm %s: %w", p.Arms[i].Name, err)
+		}
+		c.Arms[p.Arms[i].Name] = files
 	}
-	if file == "" {
-		return nil
-	}
-	counter, err := openCounter(file)
-	if err != nil {
-		return &exitError{ExitUsage, fmt.Errorf("%s: %w", flag, err)}
-	}
-	c.Tokens = counter
 	return nil
 }
 
-func (o *runOptions) openModelFile(ctx context.Context, env *Env, c *runner.Config) error {
-	f, err := openModel(o.modelFile)
+// opened are files that were read once for all arms that name them.
+type opened struct {
+	env      *Env
+	counters map[string]*tokens.Counter
+	models   map[string]runner.Model
+}
+
+func (o *opened) arm(ctx context.Context, a *plan.Arm) (runner.Files, error) {
+	var out runner.Files
+	var err error
+	switch {
+	case a.Kind() == plan.Attached:
+		out.Model.Why = "attached: the files that the server loaded are not known"
+	case a.Model == "":
+		out.Model.Why = "the plan names no model file"
+	default:
+		if out.Model, err = o.model(ctx, a.Model); err != nil {
+			return out, err
+		}
+	}
+	file, what := a.Tokenizer, "tokenizer"
+	if file == "" {
+		file, what = a.Model, "model"
+	}
+	if file == "" {
+		return out, nil
+	}
+	c, ok := o.counters[file]
+	if !ok {
+		if c, err = openCounter(file); err != nil {
+			return out, &exitError{ExitUsage, fmt.Errorf("the %s: %w", what, err)}
+		}
+		o.counters[file] = c
+	}
+	out.Tokens = c
+	return out, nil
+}
+
+func (o *opened) model(ctx context.Context, name string) (runner.Model, error) {
+	if m, ok := o.models[name]; ok {
+		return m, nil
+	}
+	m := runner.Model{Path: name}
+	var err error
+	files := []string{name}
+	if name == seedling.Name {
+		m.Path, err = o.env.Executable() // which holds that model
+	} else if files, err = modelfile.Files(name); err != nil {
+		err = &exitError{ExitUsage, fmt.Errorf("the model: %w", err)}
+	}
 	if err != nil {
-		return &exitError{ExitUsage, fmt.Errorf("--model-file: %w", err)}
+		return m, err
 	}
-	defer f.Close()
-	if c.Tokens, err = tokens.FromGGUF(f, modelBase(o.modelFile)); err != nil {
-		return &exitError{ExitUsage, fmt.Errorf("--model-file: %w", err)}
-	}
-	if c.Model.FileSHA256, err = hashModel(ctx, env, f, o.modelFile); err != nil {
-		return err
-	}
-	if c.Model.Path = o.modelFile; o.modelFile == seedling.Name {
-		c.Model.Path, err = env.Executable() // which holds that model
-	}
-	return err
+	m.More = files[1:]
+	m.FileSHA256, err = hashModel(ctx, o.env, files, name)
+	o.models[name] = m
+	return m, err
 }
 
 // modelBase is how rows call a model file: without the folders of this machine.
@@ -73,69 +119,56 @@ func modelBase(file string) string {
 	return runner.ModelBase(file)
 }
 
-// largeModel is the size from which hashing takes long enough to be announced.
-const largeModel = 1 << 30
-
-// hashModel gives the sha256 of each of the model's files, numbered from 1.
-func hashModel(ctx context.Context, env *Env, f *gguf.File, name string) (map[string]string, error) {
+// hashModel gives the sha256 of each of the model's files, numbered from 1, with
+// progress on a terminal where that takes more than a moment.
+func hashModel(ctx context.Context, env *Env, files []string, name string) (map[string]string, error) {
 	if name == seedling.Name {
 		sum := sha256.Sum256(seedling.GGUF)
 		return map[string]string{"1": hex.EncodeToString(sum[:])}, nil
 	}
-	if f.Size() > largeModel && env.StderrIsTerminal {
-		fmt.Fprintf(env.Stderr, "assay: hashing the model's files (%.1f GiB)\n", float64(f.Size())/(1<<30))
-	}
-	out := map[string]string{}
-	for i, shard := range f.Shards() {
-		sum, err := hashFile(ctx, shard.Path)
-		if err != nil {
-			return nil, fmt.Errorf("the hash of the model: %w", err)
-		}
-		out[strconv.Itoa(i+1)] = sum
-	}
-	return out, nil
-}
-
-func hashFile(ctx context.Context, path string) (string, error) {
-	f, err := os.Open(path)
+	bar := newProgress(env, "hashing the model's files")
+	defer bar.clear()
+	sums, err := modelfile.Sums(ctx, files, modelfile.Options{Dir: modelfile.CacheDir(env.Getenv), Progress: bar.update})
 	if err != nil {
-		return "", err
+		return nil, fmt.Errorf("the hash of the model: %w", err)
 	}
-	defer f.Close()
-	h := sha256.New()
-	buf := make([]byte, 4<<20)
-	for {
-		if err := ctx.Err(); err != nil {
-			return "", err
-		}
-		n, err := f.Read(buf)
-		h.Write(buf[:n])
-		if errors.Is(err, io.EOF) {
-			return hex.EncodeToString(h.Sum(nil)), nil
-		}
-		if err != nil {
-			return "", err
-		}
-	}
+	return sums, nil
 }
 
 // maxText bounds a text file: more than the longest context needs.
 const maxText = 256 << 20
 
-func readText(path string) (*prompt.Text, error) {
+func readText(path string) (string, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return nil, err
+		return "", err
 	case info.Size() > maxText:
-		return nil, fmt.Errorf("%s: %d bytes (at most %d)", path, info.Size(), maxText)
+		return "", fmt.Errorf("%s: %d bytes (at most %d)", path, info.Size(), maxText)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	if !utf8.Valid(data) {
-		return nil, fmt.Errorf("%s: not UTF-8 text", path)
+		return "", fmt.Errorf("%s: not UTF-8 text", path)
 	}
-	return prompt.NewText(runner.ModelBase(path), string(data))
+	return string(data), nil
+}
+
+// readReport reads all rows of a file of rows.
+func readReport(file string) (*report.Report, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	rows := report.NewBuilder()
+	for r, err := range row.Read(f, file) {
+		if err != nil {
+			return nil, err
+		}
+		rows.Add(r)
+	}
+	return rows.Report(), nil
 }

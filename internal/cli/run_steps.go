@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
+	"time"
 
 	"assay/internal/kit/row"
 	"assay/internal/kit/runner"
@@ -14,7 +16,9 @@ import (
 type steps struct {
 	to     io.Writer // nil: show nothing
 	redraw bool
-	drawn  bool
+
+	mu    sync.Mutex // an interrupt is told of while a run is shown
+	drawn bool
 }
 
 // progressHelp says what --progress takes.
@@ -34,34 +38,75 @@ func newSteps(env *Env, mode string) (*steps, error) {
 
 // show tells of one step of a run.
 func (s *steps) show(e runner.Event) {
+	several := len(e.Plan.Arms) > 1
+	of := ""
+	if several && e.Arm != "" {
+		of = " of " + e.Arm
+	}
 	switch e.Kind {
 	case runner.TargetStarts:
-		s.line("waiting for the target", false)
+		s.line("waiting for the target"+of, false)
 	case runner.TargetReady:
-		id := e.Start.Identity
-		text := fmt.Sprintf("measuring %s at %s, model %s", id.Engine, e.Start.URL, id.Model)
-		if p := e.Start.Process; p != nil {
+		id := e.Target.Identity
+		text := fmt.Sprintf("measuring %s at %s, model %s", id.Engine, e.Target.URL, id.Model)
+		if p := e.Target.Process; p != nil {
 			text += fmt.Sprintf(", loaded in %.1f s", p.LoadTime.Seconds())
 		}
+		if several {
+			text = e.Arm + ": " + text
+		}
 		s.line(text, true)
+	case runner.Idles:
+		s.line(fmt.Sprintf("watching the idle power for %v", e.Wait), false)
+	case runner.Cools:
+		s.line(fmt.Sprintf("cooling down, %v at most", e.Wait), false)
 	case runner.RunBegins:
 		if s.redraw {
-			s.line(fmt.Sprintf("%s ...", head(e)), false)
+			s.line(head(e)+" ..."+left(e.Left), false)
 		}
 	case runner.RunEnded:
 		s.line(head(e)+": "+outcome(e.Row), !s.redraw || e.Row.Status != row.OK)
+	case runner.TargetFails:
+		s.line(fmt.Sprintf("the target%s does not start: %v", of, e.Err), true)
+	case runner.TargetEnds:
+		s.line(e.Err.Error(), true)
 	case runner.TargetStops:
-		s.line("stopping the target", false)
+		s.line("stopping the target"+of, false)
 	}
 }
 
-// head says which run it is: "3/14  512 run 2".
+// note tells of something that is no step.
+func (s *steps) note(text string) { s.line(text, true) }
+
+// head says which run it is: "3/14  512 run 2", with several arms "3/14  a 512 run 2".
 func head(e runner.Event) string {
 	what := fmt.Sprintf("run %d", e.Run.Repeat+1)
 	if e.Run.Warmup {
 		what = "warm-up"
 	}
-	return fmt.Sprintf("%d/%d  %s %s", e.Run.Number, e.Runs, e.Run.Label(), what)
+	if e.Plan.Turns > 1 {
+		what += fmt.Sprintf(" turn %d", e.Run.Turn+1)
+	}
+	if e.Run.Attempt > 1 {
+		what += fmt.Sprintf(" attempt %d", e.Run.Attempt)
+	}
+	size := e.Run.Label()
+	if len(e.Plan.Arms) > 1 {
+		size = e.Run.Arm + " " + size
+	}
+	return fmt.Sprintf("%d/%d  %s %s", e.N, e.Of, size, what)
+}
+
+// left says about how long the rest takes.
+func left(d *time.Duration) string {
+	if d == nil {
+		return ""
+	}
+	unit := time.Second
+	if *d > 10*time.Minute {
+		unit = time.Minute
+	}
+	return fmt.Sprintf(" about %s left", strings.Replace(d.Round(unit).String(), "m0s", "m", 1))
 }
 
 func outcome(r *row.Row) string {
@@ -84,6 +129,8 @@ func (s *steps) line(text string, stays bool) {
 	if s.to == nil {
 		return
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if !s.redraw {
 		fmt.Fprintf(s.to, "assay: %s\n", text)
 		return
@@ -97,7 +144,10 @@ func (s *steps) line(text string, stays bool) {
 
 // clear takes away the line that was drawn last.
 func (s *steps) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.drawn {
 		fmt.Fprint(s.to, "\r\x1b[K")
+		s.drawn = false
 	}
 }

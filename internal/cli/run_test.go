@@ -18,13 +18,13 @@ import (
 func TestStepsOnATerminal(t *testing.T) {
 	var out bytes.Buffer
 	s := &steps{to: &out, redraw: true}
-	run := plan.Run{Number: 2, Ctx: 512}
-	s.show(runner.Event{Kind: runner.TargetStarts})
-	s.show(runner.Event{Kind: runner.TargetReady, Start: &target.Target{URL: "http://127.0.0.1:1", Identity: target.Identity{Engine: "openai", Model: "m"}}})
-	s.show(runner.Event{Kind: runner.RunBegins, Run: run, Runs: 7})
-	s.show(runner.Event{Kind: runner.RunEnded, Run: run, Runs: 7, Row: &row.Row{Status: row.OK, TTFTMS: new(12.34), DecodeTokS: new(56.78)}})
-	s.show(runner.Event{Kind: runner.RunEnded, Run: run, Runs: 7, Row: &row.Row{Status: row.Failed, Error: new("it hung up")}})
-	s.show(runner.Event{Kind: runner.TargetStops})
+	run, p := plan.Run{Number: 2, Ctx: 512}, &plan.Plan{Arms: []plan.Arm{{Name: "a"}}}
+	s.show(runner.Event{Kind: runner.TargetStarts, Plan: p})
+	s.show(runner.Event{Kind: runner.TargetReady, Plan: p, Target: &target.Target{URL: "http://127.0.0.1:1", Identity: target.Identity{Engine: "openai", Model: "m"}}})
+	s.show(runner.Event{Kind: runner.RunBegins, Run: run, Plan: p, N: 2, Of: 7})
+	s.show(runner.Event{Kind: runner.RunEnded, Run: run, Plan: p, N: 2, Of: 7, Row: &row.Row{Status: row.OK, TTFTMS: new(12.34), DecodeTokS: new(56.78)}})
+	s.show(runner.Event{Kind: runner.RunEnded, Run: run, Plan: p, N: 2, Of: 7, Row: &row.Row{Status: row.Failed, Error: new("it hung up")}})
+	s.show(runner.Event{Kind: runner.TargetStops, Plan: p})
 	s.clear()
 	lines := strings.Split(out.String(), "\n")
 	if len(lines) != 3 {
@@ -45,19 +45,15 @@ func TestStepsOnATerminal(t *testing.T) {
 
 // The hash of a file is the one that MODEL.md gives.
 func TestHashModel(t *testing.T) {
-	const path = "../../models/seedling/formats/seedling-15m-q8_0.gguf"
-	f, err := openModel(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	got, err := hashModel(t.Context(), &Env{}, f, path)
+	files := []string{"../../models/seedling/formats/seedling-15m-q8_0.gguf"}
+	env := &Env{Getenv: func(string) string { return "" }}
+	got, err := hashModel(t.Context(), env, files, files[0])
 	if err != nil || len(got) != 1 || got["1"] != "f76633b942374f76bd0179c3b01072be7e8dcd9a6cd7aa64e71aab2f542576f3" {
 		t.Errorf("%v, %v", got, err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := hashModel(ended, &Env{}, f, path); !errors.Is(err, context.Canceled) {
-		t.Errorf("an interrupt while hashing: %v", err)
+	if _, err := hashModel(ended, env, files, files[0]); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -33,7 +34,10 @@ func TestSummaryOfSeedRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "run")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(dir+"/rows.jsonl", rows, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -42,13 +46,18 @@ func TestSummaryOfSeedRows(t *testing.T) {
 		env           map[string]string
 		args          []string
 	}{
-		"file":          {"", "seed.txt", nil, []string{seedRows}},
-		"directory":     {"", "seed.txt", nil, []string{dir}},
-		"stdin":         {string(rows), "seed.txt", nil, []string{"-"}},
+		"file":          {"", "seed-80.txt", nil, []string{seedRows}},
+		"directory":     {"", "seed-80.txt", nil, []string{dir}},
+		"of folders":    {"", "seed-80.txt", nil, []string{filepath.Dir(dir)}},
+		"stdin":         {string(rows), "seed-80.txt", nil, []string{"-"}},
 		"narrow":        {"", "seed-narrow.txt", map[string]string{"COLUMNS": "72"}, []string{seedRows}},
-		"markdown":      {"", "seed.md", map[string]string{"COLUMNS": "72"}, []string{seedRows, "--format", "md"}},
-		"by its twin":   {"", "seed.md", map[string]string{"ASSAY_FORMAT": "md"}, []string{seedRows}},
-		"silly columns": {"", "seed.txt", map[string]string{"COLUMNS": "-3"}, []string{seedRows}},
+		"wide terminal": {"", "seed.txt", map[string]string{"COLUMNS": "1000"}, []string{seedRows}},
+		"markdown":      {"", "seed.md", map[string]string{"COLUMNS": "72"}, []string{seedRows, "--md"}},
+		"by its twin":   {"", "seed.md", map[string]string{"ASSAY_MD": "true"}, []string{seedRows}},
+		"silly columns": {"", "seed-80.txt", map[string]string{"COLUMNS": "-3"}, []string{seedRows}},
+		"all figures":   {"", "seed-wide.txt", nil, []string{seedRows, "--wide"}},
+		"for a sheet":   {"", "seed.csv", nil, []string{seedRows, "--csv"}},
+		"llama-bench":   {"", "seed-bench.jsonl", nil, []string{seedRows, "--llama-bench"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want, err := os.ReadFile("../kit/report/testdata/" + tt.golden)
@@ -69,7 +78,7 @@ func TestSummaryJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &got); err != nil || status != ExitOK {
 		t.Fatalf("status %d, %v:\n%s", status, err, stdout)
 	}
-	if got.Schema != report.Schema || got.Rows != 9 || len(got.Cells) != 3 || got.Cells[2].Decode.Median != 172.325 {
+	if got.Schema != report.Schema || got.Rows != 9 || len(got.Cells) != 3 || got.Cells[2].Stat("decode").Median != 172.325 {
 		t.Errorf("%+v", got)
 	}
 }

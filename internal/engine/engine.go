@@ -16,6 +16,10 @@ type Options struct {
 	Threads int // compute threads, the caller's included; 0 means one a core
 	Context int // positions of one slot, prompt and output together; 0 means the model's own, at most 8192
 	Slots   int // requests that may be in work at once, each with its own context; 0 means 1
+	Batch   int // tokens of a prompt that are computed together; 0 means 512, the most
+
+	CacheType string // of keys and values: f16 (the default), q8_0 or f32
+	Mmap      bool   // use the file's own pages instead of a copy: it must stay open until Close, and is slower
 }
 
 // Request is one prompt and how to go on from it.

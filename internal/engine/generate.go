@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"time"
 
-	"assay/internal/engine/model"
 	"assay/internal/engine/sample"
 )
 
 // Generate runs one request: it waits for a free slot, reads the prompt and
 // draws tokens, each of which is given to emit before the next is computed.
-// When ctx ends, or the Engine is closed, it stops within one pass (a token, or
-// model.MaxBatch tokens of the prompt) and returns the reason. An error of emit
+// When ctx ends, or the Engine is closed, it stops within one layer of a pass and
+// returns the reason. An error of emit
 // ends it too; ErrStop is no failure. The Result is valid up to where it came,
 // also beside an error.
 func (e *Engine) Generate(ctx context.Context, r Request, emit func(Token) error) (Result, error) {
@@ -69,6 +68,8 @@ type generation struct {
 	r       Request
 	sampler *sample.Sampler
 	result  Result
+	id      [1]int32    // the token to compute
+	stop    func() bool // whether to give up, made once so that tokens allocate nothing
 }
 
 func (g *generation) run(ctx context.Context, emit func(Token) error) error {
@@ -107,7 +108,8 @@ func (g *generation) run(ctx context.Context, emit func(Token) error) error {
 			return nil
 		}
 		g.sampler.Accept(id)
-		if err := g.forward(ctx, []int32{id}, g.slot.logits); err != nil {
+		g.id[0] = id
+		if err := g.forward(ctx, g.id[:], g.slot.logits); err != nil {
 			return err
 		}
 	}
@@ -119,7 +121,7 @@ func (g *generation) run(ctx context.Context, emit func(Token) error) error {
 func (g *generation) readPrompt(ctx context.Context, start time.Time) error {
 	t := &g.result.Timings
 	for rest := g.r.Prompt; len(rest) > 0; {
-		n := min(model.MaxBatch, len(rest))
+		n := min(g.e.options.Batch, len(rest))
 		var logits []float32
 		if n == len(rest) {
 			logits = g.slot.logits
@@ -139,15 +141,28 @@ func (g *generation) readPrompt(ctx context.Context, start time.Time) error {
 
 // forward is one pass, when it is this request's turn.
 func (g *generation) forward(ctx context.Context, ids []int32, logits []float32) error {
+	g.e.passing.Lock()
+	defer g.e.passing.Unlock()
+	if err := g.ended(ctx); err != nil {
+		return err
+	}
+	if g.stop == nil {
+		g.stop = func() bool { return g.ended(ctx) != nil }
+	}
+	if !g.e.pass.RunUnless(g.stop, g.slot.cache, ids, logits) {
+		return g.ended(ctx)
+	}
+	return nil
+}
+
+// ended says why the request is over before its time, if it is.
+func (g *generation) ended(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-g.e.closed:
 		return ErrClosed
 	default:
+		return nil
 	}
-	g.e.passing.Lock()
-	defer g.e.passing.Unlock()
-	g.e.pass.Run(g.slot.cache, ids, logits)
-	return nil
 }

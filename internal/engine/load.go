@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"assay/internal/chat"
+	"assay/internal/engine/kernel"
 	"assay/internal/engine/kv"
 	"assay/internal/engine/model"
 	"assay/internal/engine/pool"
@@ -71,6 +72,9 @@ func Load(ctx context.Context, f *gguf.File, o Options, progress func(done, tota
 	if o.Slots == 0 {
 		o.Slots = 1
 	}
+	if o.Batch == 0 {
+		o.Batch = model.MaxBatch
+	}
 	if o.Context == 0 {
 		o.Context = min(config.Context, defaultContext)
 	}
@@ -79,8 +83,21 @@ func Load(ctx context.Context, f *gguf.File, o Options, progress func(done, tota
 		return nil, fmt.Errorf("threads: %d is not between 1 and 1024", o.Threads)
 	case o.Slots < 1 || o.Slots > 1024:
 		return nil, fmt.Errorf("slots: %d is not between 1 and 1024", o.Slots)
+	case o.Batch < 0 || o.Batch > model.MaxBatch:
+		return nil, fmt.Errorf("batch: %d is not between 1 and %d", o.Batch, model.MaxBatch)
 	case o.Context < 2 || o.Context > config.Context:
 		return nil, fmt.Errorf("context: %d is not between 2 and the %d that %s declares", o.Context, config.Context, f.Name())
+	}
+	cacheType, err := kernel.ParseKVFormat(o.CacheType)
+	if err != nil {
+		return nil, err
+	}
+	if cacheType == kernel.KVQ8 && config.HeadDim%32 != 0 {
+		return nil, fmt.Errorf("cache type: q8_0 needs heads of a multiple of 32 dimensions, and those of %s have %d; use f16", f.Name(), config.HeadDim)
+	}
+	o.CacheType = cacheType.String()
+	if _, err := kernel.Active(); err != nil {
+		return nil, err
 	}
 	tok, err := tokenizer.New(f)
 	if err != nil {
@@ -89,7 +106,9 @@ func Load(ctx context.Context, f *gguf.File, o Options, progress func(done, tota
 	if tok.Size() > config.Vocabulary {
 		return nil, fmt.Errorf("%s: the tokenizer has %d tokens, but token_embd.weight only %d rows", f.Name(), tok.Size(), config.Vocabulary)
 	}
-	w, err := weights.Load(ctx, f, progress)
+	how := model.WeightOptions(f)
+	how.Progress, how.Mmap = progress, o.Mmap
+	w, err := weights.Load(ctx, f, how)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +128,7 @@ func Load(ctx context.Context, f *gguf.File, o Options, progress func(done, tota
 	}
 	e.template, e.templateErr = chat.FromGGUF(f)
 	e.pass = model.NewPass(m, e.pool)
-	store := kv.NewStore(m.KVShape())
+	store := kv.NewStore(config.KVShape(cacheType))
 	for range o.Slots {
 		e.slots <- &slot{cache: store.NewCache(), logits: make([]float32, m.Vocabulary)}
 	}

@@ -151,6 +151,10 @@ func (f *File) Size() int64 {
 	return n
 }
 
+// Mapped reports whether the bytes are those of files that lie on a disk, mapped
+// into memory. They are not where the system can't map, nor after Parse.
+func (f *File) Mapped() bool { return len(f.shards) > 0 && f.shards[0].release != nil }
+
 // Version is the GGUF version of the (first) file: 2 or 3.
 func (f *File) Version() uint32 { return f.version }
 

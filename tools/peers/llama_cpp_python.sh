@@ -28,4 +28,19 @@ wait_for "http://127.0.0.1:$port/v1/models" "$work/output"
 measure "http://127.0.0.1:$port" --tokenizer "$model" --log "$work/output"
 agree agree-independent 4
 grep -c '"engine":"llama-cpp-python"' "$work/rows/rows.jsonl" | grep -qx 4
+kill "$server_pid" && wait "$server_pid" || true
+server_pid=
+rm -r "$work/rows"
+
+# Started, asked and stopped by the adapter.
+status=0
+"$ASSAY" run --target llama-cpp-python --program "$venv/bin/python" --ctx 512 --repeats 3 --out "$work/rows" -- \
+	--model "$model" --n_threads "$threads" || status=$?
+[ "$status" = 0 ] || [ "$status" = 3 ]
+agree agree-independent 4
+if pgrep -f "^$venv/bin/python" >/dev/null; then
+	echo "a server was left running:" >&2
+	pgrep -fa "^$venv/bin/python" >&2
+	exit 1
+fi
 echo "llama-cpp-python: all counts agree"

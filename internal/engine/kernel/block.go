@@ -7,22 +7,41 @@ import (
 	"assay/internal/gguf"
 )
 
-// block is a super-block of 256 weights, taken apart quickly: weight k is
-// d*scale*w[k] - dmin*min[k/32], with a scale for each 32 weights or, where by16
-// is set, for each 16.
-type block struct {
+// super is a super-block of 256 weights, taken apart quickly: weight k is
+// d*scale*w[k] - dmin*min, with a scale (and a minimum, where the format has
+// them) for each 32 weights or, where by16 is set, for each 16.
+type super struct {
 	w       [256]int8
 	scale   [16]int32 // 8 of them, or 16 where by16 is set
-	min     [8]int32
+	min     [16]int32
 	d, dmin float32
 	by16    bool
 	hasMin  bool
 }
 
-func (b *block) unpack(t gguf.Type, x []byte) {
+func (b *super) unpack(t gguf.Type, x []byte) {
 	table := halves()
 	half := func(i int) float32 { return table[binary.LittleEndian.Uint16(x[i:])] }
 	switch t {
+	case gguf.Q2_K:
+		b.d, b.dmin, b.by16, b.hasMin = half(80), half(82), true, true
+		for j := range b.scale {
+			b.scale[j], b.min[j] = int32(x[j]&15), int32(x[j]>>4)
+		}
+		b.pairs((*[64]byte)(x[16:]))
+	case gguf.Q3_K:
+		b.d, b.by16, b.hasMin = half(108), true, false
+		for j := range b.scale {
+			low := x[96+j%8] >> (4 * (j / 8)) & 15
+			b.scale[j] = int32(low|x[104+j%4]>>(2*(j/4))&3<<4) - 32
+		}
+		b.pairs((*[64]byte)(x[32:]))
+		third := (*[32]byte)(x)
+		for j := range 8 {
+			for i, h := range third {
+				b.w[32*j+i] += int8(h>>j&1<<2) - 4
+			}
+		}
 	case gguf.Q4_K:
 		b.d, b.dmin, b.by16, b.hasMin = half(0), half(2), false, true
 		b.scalesAndMins((*[12]byte)(x[4:]))
@@ -72,13 +91,59 @@ func (b *block) unpack(t gguf.Type, x []byte) {
 			v = v ^ m + m&0x0101010101010101
 			binary.LittleEndian.PutUint64(asBytes(&b.w)[8*i:], v)
 		}
+	case gguf.IQ3_XXS:
+		b.d, b.by16, b.hasMin = half(0)/4, false, false
+		for j := range 8 {
+			v := binary.LittleEndian.Uint32(x[66+4*j:])
+			b.scale[j] = 1 + 2*int32(v>>28)
+			for i := range 4 {
+				sign := quant.EvenSigns(v >> (7 * i) & 127)
+				for n := range 8 {
+					w := 4 + 8*int8(quant.IQ3XXSGrid(int(x[2+8*j+2*i+n/4]))[n%4])
+					if w == 60 {
+						w = 62 // the largest magnitude leaves the row
+					}
+					if sign>>n&1 != 0 {
+						w = -w
+					}
+					b.w[32*j+8*i+n] = w
+				}
+			}
+		}
+	case gguf.IQ4_XS:
+		b.d, b.by16, b.hasMin = half(0), false, false
+		high, values := binary.LittleEndian.Uint16(x[2:]), quant.IQ4Values()
+		for j := range 8 {
+			b.scale[j] = int32(x[4+j/2]>>(4*(j%2))&15|byte(high>>(2*j))&3<<4) - 32
+			for i, q := range x[8+16*j:][:16] {
+				b.w[32*j+i], b.w[32*j+16+i] = values[q&15], values[q>>4]
+			}
+		}
 	default:
 		panic("kernel: unsupported format " + t.String())
 	}
 }
 
+// pairs fills w with codes of two bits.
+func (b *super) pairs(qs *[64]byte) {
+	for n := range 2 {
+		w := (*[128]int8)(b.w[128*n:])
+		for i, q := range qs[32*n:][:32] {
+			w[i], w[32+i], w[64+i], w[96+i] = int8(q&3), int8(q>>2&3), int8(q>>4&3), int8(q>>6)
+		}
+	}
+}
+
+// codes are the weights plus offset: what the file and the panels hold.
+func (b *super) codes(offset int8) (c [256]byte) {
+	for k, w := range b.w {
+		c[k] = byte(w + offset)
+	}
+	return c
+}
+
 // scalesAndMins: see quant's of the same name.
-func (b *block) scalesAndMins(x *[12]byte) {
+func (b *super) scalesAndMins(x *[12]byte) {
 	for j := range 4 {
 		b.scale[j], b.min[j] = int32(x[j]&63), int32(x[j+4]&63)
 		b.scale[4+j] = int32(x[8+j]&15 | x[j]>>6<<4)
@@ -86,19 +151,26 @@ func (b *block) scalesAndMins(x *[12]byte) {
 	}
 }
 
-// dot is the exact sum of scale*w*q.
-func (b *block) dot(q *[256]int8) int32 {
-	sum := int32(0)
-	if b.by16 {
-		for j, s := range b.scale {
-			sum += s * dot16((*[16]int8)(b.w[16*j:]), (*[16]int8)(q[16*j:]))
+// dot is the exact sum of scale*w*q, and of min times the sum of q, over token t
+// of a, super-block i.
+func (b *super) dot(a *Acts, t, i int) (isum, imin int32, d float32) {
+	for g := range 4 {
+		var q *[64]int8
+		var sums *[6]int16
+		q, sums, d = a.group64(t, 4*i+g)
+		w := (*[64]int8)(b.w[64*g:])
+		if b.by16 {
+			for r := range 4 {
+				isum += b.scale[4*g+r] * dot16((*[16]int8)(w[16*r:]), (*[16]int8)(q[16*r:]))
+			}
+			imin += b.min[4*g]*int32(sums[2]) + b.min[4*g+2]*int32(sums[3]) + b.min[4*g+1]*int32(sums[4]) + b.min[4*g+3]*int32(sums[5])
+			continue
 		}
-		return sum
+		isum += b.scale[2*g] * dot32((*[32]int8)(w[:]), (*[32]int8)(q[:]))
+		isum += b.scale[2*g+1] * dot32((*[32]int8)(w[32:]), (*[32]int8)(q[32:]))
+		imin += b.min[2*g]*int32(sums[0]) + b.min[2*g+1]*int32(sums[1])
 	}
-	for j, s := range b.scale[:8] {
-		sum += s * dot32((*[32]int8)(b.w[32*j:]), (*[32]int8)(q[32*j:]))
-	}
-	return sum
+	return isum, imin, d
 }
 
 func dot16(w, q *[16]int8) int32 {
@@ -121,28 +193,3 @@ var signMask = func() (t [256]uint64) {
 	}
 	return
 }()
-
-// DecodeRow fills dst with the values of row r, with the bits of quant.Decode.
-func (m *Matrix) DecodeRow(dst []float32, r int) {
-	row := m.Row(r)
-	switch m.Type {
-	case gguf.F32, gguf.F16, gguf.BF16, gguf.Q8_0:
-		quant.Decode(m.Type, dst, row) // these do not allocate
-		return
-	}
-	var b block
-	size := m.RowBytes / (m.Cols / 256)
-	for ; len(dst) > 0; dst, row = dst[256:], row[size:] {
-		b.unpack(m.Type, row[:size])
-		for k, w := range b.w {
-			s := b.scale[k/32]
-			if b.by16 {
-				s = b.scale[k/16]
-			}
-			dst[k] = float32(float32(b.d*float32(s)) * float32(w))
-			if b.hasMin {
-				dst[k] -= float32(b.dmin * float32(b.min[k/32]))
-			}
-		}
-	}
-}

@@ -7,21 +7,23 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+
+	"assay/internal/engine/kernel"
 )
 
 // PageSize is how many positions a page holds. Attention merges its results
 // page by page, so it is part of the engine's arithmetic.
-const PageSize = 256
+const PageSize = kernel.PagePositions
 
 // Shape is what one position needs.
 type Shape struct {
 	Layers int
 	Heads  int // key-value heads
-	Dim    int // of a key and of a value
+	Layout kernel.KVLayout
 }
 
 // PageBytes is the size of one page.
-func (s Shape) PageBytes() int { return 4 * 2 * s.Layers * s.Heads * PageSize * s.Dim }
+func (s Shape) PageBytes() int { return s.Layers * s.Heads * s.Layout.Bytes() }
 
 // Store hands out pages and takes them back. It may be used from several
 // goroutines.
@@ -31,11 +33,11 @@ type Store struct {
 	free  []*page
 }
 
-// page is keys and values of 256 positions: [layers, heads, 2, PageSize, dim],
-// so that one head's keys are contiguous, and its values.
+// page is keys and values of 256 positions: [layers, heads], each as Shape.Layout
+// has it.
 type page struct {
 	refs atomic.Int32
-	data []float32
+	data []byte
 }
 
 // NewStore makes an empty store.
@@ -49,7 +51,7 @@ func (s *Store) take() *page {
 	}
 	s.mu.Unlock()
 	if p == nil {
-		p = &page{data: make([]float32, s.shape.PageBytes()/4)}
+		p = &page{data: pageMemory(s.shape.PageBytes())}
 	}
 	p.refs.Store(1)
 	return p
@@ -72,6 +74,9 @@ type Cache struct {
 
 // NewCache makes an empty sequence.
 func (s *Store) NewCache() *Cache { return &Cache{store: s} }
+
+// Layout is how the sequence's pages keep keys and values.
+func (c *Cache) Layout() kernel.KVLayout { return c.store.shape.Layout }
 
 // Len is how many positions the sequence has.
 func (c *Cache) Len() int { return c.n }
@@ -110,28 +115,17 @@ func (c *Cache) Truncate(n int) {
 // Release forgets the whole sequence; the cache can be used again.
 func (c *Cache) Release() { c.Truncate(0) }
 
-// Keys is one page of one head: [PageSize, Dim], of which the sequence's own
-// positions are filled.
-func (c *Cache) Keys(layer, head, page int) []float32 { return c.plane(layer, head, page, 0) }
-
-// Values is like Keys, for values.
-func (c *Cache) Values(layer, head, page int) []float32 { return c.plane(layer, head, page, 1) }
-
-func (c *Cache) plane(layer, head, page, which int) []float32 {
+// Page is the keys and values of one head in one page, of which the sequence's
+// own positions are filled.
+func (c *Cache) Page(layer, head, page int) []byte {
 	s := &c.store.shape
-	size := PageSize * s.Dim
-	o := ((layer*s.Heads+head)*2 + which) * size
-	return c.pages[page].data[o:][:size:size]
+	size := s.Layout.Bytes()
+	return c.pages[page].data[(layer*s.Heads+head)*size:][:size:size]
 }
 
-// Key is where the key of one position is kept: [Dim].
-func (c *Cache) Key(layer, head, pos int) []float32 {
-	return c.Keys(layer, head, pos/PageSize)[pos%PageSize*c.store.shape.Dim:][:c.store.shape.Dim]
-}
-
-// Value is like Key, for the value.
-func (c *Cache) Value(layer, head, pos int) []float32 {
-	return c.Values(layer, head, pos/PageSize)[pos%PageSize*c.store.shape.Dim:][:c.store.shape.Dim]
+// Put keeps the key and the value of one position. scratch has room for a key.
+func (c *Cache) Put(layer, head, pos int, key, value []float32, scratch []uint16) {
+	c.store.shape.Layout.Put(c.Page(layer, head, pos/PageSize), pos%PageSize, key, value, scratch)
 }
 
 // Snapshot is a sequence as it was; it shares its pages with caches.

@@ -4,12 +4,14 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"assay/internal/engine/kernel"
 )
 
 // A cache behaves as a plain list of numbers would, through any sequence of
 // extending, truncating, keeping and restoring, and no page is lost.
 func TestCacheIsAList(t *testing.T) {
-	shape := Shape{Layers: 2, Heads: 2, Dim: 3}
+	shape := Shape{Layers: 2, Heads: 2, Layout: kernel.KVLayout{Dim: 1, Format: kernel.KVF32}}
 	rapid.Check(t, func(t *rapid.T) {
 		store := NewStore(shape)
 		c := store.NewCache()
@@ -29,12 +31,11 @@ func TestCacheIsAList(t *testing.T) {
 				for pos := at; pos < at+n; pos++ {
 					for l := range shape.Layers {
 						for h := range shape.Heads {
-							c.Key(l, h, pos)[2] = next + float32(l)
-							c.Value(l, h, pos)[0] = -next - float32(h)
+							c.Put(l, h, pos, []float32{next + float32(l)}, []float32{-next - float32(h)}, make([]uint16, 1))
 						}
 					}
 					model = append(model, next)
-					next++
+					next = float32(int(next)%1000 + 1) // exact in F16
 				}
 			case 2:
 				n := rapid.IntRange(0, c.Len()).Draw(t, "truncate")
@@ -53,7 +54,9 @@ func TestCacheIsAList(t *testing.T) {
 				t.Fatalf("length %d, want %d", c.Len(), len(model))
 			}
 			for pos, v := range model {
-				if k, w := c.Key(1, 1, pos)[2], c.Value(0, 1, pos)[0]; k != v+1 || w != -v-1 {
+				k, _ := shape.Layout.At(c.Page(1, 1, pos/PageSize), pos%PageSize, 0)
+				_, w := shape.Layout.At(c.Page(0, 1, pos/PageSize), pos%PageSize, 0)
+				if k != v+1 || w != -v-1 {
 					t.Fatalf("position %d: key %g value %g, want %g %g", pos, k, w, v+1, -v-1)
 				}
 			}

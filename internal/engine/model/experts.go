@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"assay/internal/engine/kernel"
+	"assay/internal/engine/quant"
 )
 
 // moe is the scratch of the expert layers. A slot is one of a token's chosen
@@ -50,19 +51,31 @@ func newMoE(m *Model, n int) moe {
 // smallest normal half float, as llama.cpp has it.
 const leastSum = 6.103515625e-5
 
-// route chooses the experts of token t: softmax over all, the best of them
-// (the lower number among equals), their probabilities scaled to sum to one.
-func (s *Pass) route(t int) {
+// routerTokens is how many tokens one job of router takes.
+const routerTokens = 48
+
+func (s *Pass) routerJobs() int {
+	return (s.n + routerTokens - 1) / routerTokens * chunks(s.l.router)
+}
+
+// router computes some rows of the router for some tokens.
+func (s *Pass) router(job int) {
+	c, from := job%chunks(s.l.router), job/chunks(s.l.router)*routerTokens
+	rows(s.l.router, c, s.moe.probs, &s.in, s.all[from:min(from+routerTokens, s.n)])
+}
+
+// choose finds the experts of token t: softmax over all, the best of them (the
+// lower number among equals), their probabilities scaled to sum to one.
+func (s *Pass) choose(t int) {
 	m := s.m
 	p := row(s.moe.probs, t, m.Experts)
-	s.l.router.Mul(s.moe.probs, m.Experts, s.in.of(s.l.router), 0, m.Experts, s.all[t:t+1])
 	best := p[0]
 	for _, v := range p[1:] {
 		best = max(best, v)
 	}
 	sum := float32(0)
 	for i, v := range p {
-		p[i] = kernel.Exp(v - best)
+		p[i] = quant.Exp(v - best)
 		sum += p[i]
 	}
 	for i := range p {
@@ -116,9 +129,7 @@ func (s *Pass) gateUp(c int) {
 // act makes silu(gate)*up of one slot, and rounds it for down.
 func (s *Pass) act(slot int) {
 	gate, up := row(s.moe.gate, slot, s.m.ExpertWidth), row(s.moe.up, slot, s.m.ExpertWidth)
-	for i, u := range up {
-		gate[i] = float32(kernel.SiLU(gate[i]) * u)
-	}
+	kernel.SiLUMul(gate, up)
 	s.moe.hidden.set(s.l.downRoundings, slot, gate)
 }
 
@@ -137,7 +148,5 @@ func (s *Pass) finish(t int) {
 		slot := t*s.m.Used + rank
 		kernel.Axpy(h, row(s.moe.out, slot, s.m.Width), s.moe.weight[slot])
 	}
-	for i, v := range h {
-		x[i] += v
-	}
+	kernel.Add(x, h)
 }

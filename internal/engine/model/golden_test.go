@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"assay/internal/engine/kernel"
 	"assay/internal/engine/kv"
 	"assay/internal/engine/pool"
 	"assay/internal/engine/ref"
@@ -54,7 +55,7 @@ func open(t testing.TB, path string, threads int) (*Model, *pool.Pool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := weights.Load(context.Background(), f, nil)
+	w, err := weights.Load(context.Background(), f, WeightOptions(f))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func open(t testing.TB, path string, threads int) (*Model, *pool.Pool) {
 // logits runs ids in batches of at most n tokens and returns the logits of
 // every position: [len(ids)][vocabulary].
 func logits(m *Model, p *pool.Pool, ids []int32, n int) [][]float32 {
-	pass, cache := NewPass(m, p), kv.NewStore(m.KVShape()).NewCache()
+	pass, cache := NewPass(m, p), kv.NewStore(m.KVShape(kernel.KVF32)).NewCache()
 	var out [][]float32
 	for batch := range slices.Chunk(ids, n) {
 		all := make([]float32, len(batch)*m.Vocabulary)
@@ -195,7 +196,7 @@ func otherExperts(m *Model, p *pool.Pool, reference *ref.Model, ids []int32, mar
 		other[position] = other[position] || lead < margin
 	}
 	want = reference.Logits(ids)
-	pass, cache := NewPass(m, p), kv.NewStore(m.KVShape()).NewCache()
+	pass, cache := NewPass(m, p), kv.NewStore(m.KVShape(kernel.KVF32)).NewCache()
 	at := 0
 	pass.trace = func(layer int) {
 		for t := range pass.n {
@@ -230,7 +231,7 @@ func TestGreedyTextIsLlamaCpps(t *testing.T) {
 			if len(texts) != 8 {
 				t.Fatalf("%d prompts, want 8", len(texts))
 			}
-			pass, store, logits := NewPass(m, p), kv.NewStore(m.KVShape()), make([]float32, m.Vocabulary)
+			pass, store, logits := NewPass(m, p), kv.NewStore(m.KVShape(kernel.KVF32)), make([]float32, m.Vocabulary)
 			for _, text := range texts {
 				cache := store.NewCache()
 				pass.Run(cache, text.Prompt, logits)
@@ -248,48 +249,13 @@ func TestGreedyTextIsLlamaCpps(t *testing.T) {
 	}
 }
 
-// The logits have the same bits for any number of threads and however the
-// prompt is cut: whole, in sevens, token by token.
-func TestBitsDependOnTokensOnly(t *testing.T) {
-	ids := make([]int32, 300) // over a page of the cache, and over several batches
-	for i := range ids {
-		ids[i] = int32((i*i*7 + 13*i + 3) % 4090)
-	}
-	tested := formats
-	if testing.Short() { // for the race detector: one format, a page of the cache is enough
-		ids, tested = ids[:40], formats[3:]
-	}
-	for _, format := range tested {
-		t.Run(format.name, func(t *testing.T) {
-			var want [][]float32
-			for threads, batches := range map[int][]int{1: {MaxBatch}, 2: {MaxBatch, 7, 1}, 3: {7}} {
-				m, p := open(t, format.path, threads)
-				for _, batch := range batches {
-					got := logits(m, p, ids, batch)
-					if want == nil {
-						want = got
-					}
-					for pos := range want {
-						for i := range want[pos] {
-							if math.Float32bits(got[pos][i]) != math.Float32bits(want[pos][i]) {
-								t.Fatalf("%d threads, batches of %d: logit %d of position %d is %g, want %g",
-									threads, batch, i, pos, got[pos][i], want[pos][i])
-							}
-						}
-					}
-				}
-			}
-		})
-	}
-}
-
 // A pass allocates nothing, so that no token waits for the collector.
 func TestPassAllocatesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("under the race detector a sync.Pool forgets at random")
 	}
 	m, p := open(t, formats[3].path, 2)
-	pass, cache := NewPass(m, p), kv.NewStore(m.KVShape()).NewCache()
+	pass, cache := NewPass(m, p), kv.NewStore(m.KVShape(kernel.KVF32)).NewCache()
 	token, logits := []int32{4}, make([]float32, m.Vocabulary)
 	pass.Run(cache, []int32{1, 2, 3}, logits)
 	if n := testing.AllocsPerRun(100, func() { pass.Run(cache, token, logits) }); n > 0 {
@@ -299,7 +265,7 @@ func TestPassAllocatesNothing(t *testing.T) {
 
 func BenchmarkDecode(b *testing.B) {
 	m, p := open(b, formats[3].path, 2)
-	pass, store := NewPass(m, p), kv.NewStore(m.KVShape())
+	pass, store := NewPass(m, p), kv.NewStore(m.KVShape(kernel.KVF32))
 	cache, logits := store.NewCache(), make([]float32, m.Vocabulary)
 	for b.Loop() {
 		if cache.Len() > 500 {
@@ -312,7 +278,7 @@ func BenchmarkDecode(b *testing.B) {
 
 func BenchmarkPrefill(b *testing.B) {
 	m, p := open(b, formats[3].path, 2)
-	pass, store := NewPass(m, p), kv.NewStore(m.KVShape())
+	pass, store := NewPass(m, p), kv.NewStore(m.KVShape(kernel.KVF32))
 	ids := make([]int32, MaxBatch)
 	cache := store.NewCache()
 	for b.Loop() {

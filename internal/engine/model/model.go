@@ -8,13 +8,14 @@ import (
 	"assay/internal/engine/kv"
 	"assay/internal/engine/quant"
 	"assay/internal/engine/weights"
+	"assay/internal/gguf"
 )
 
 // Model is a model's weights, ready for passes. Shapes are [rows, cols].
 type Model struct {
 	Config
-	embed      *kernel.Matrix // [vocabulary, width]
-	output     *kernel.Matrix // [vocabulary, width]; embed where the file ties them
+	embed      *kernel.Matrix // [vocabulary, width], only for its rows
+	output     *kernel.Matrix // [vocabulary, width]; the embeddings where the file ties them
 	outputNorm []float32      // [width]
 	layers     []layer
 	freqs      []float64 // [ropeDims/2]: radians a position
@@ -36,18 +37,27 @@ type layer struct {
 	downRoundings roundings
 }
 
+const embeddings = "token_embd.weight"
+
+// WeightOptions says how the tensors of f are to be kept for New.
+func WeightOptions(f *gguf.File) weights.Options {
+	_, untied := f.Tensor("output.weight")
+	return weights.Options{Lookup: []string{embeddings}, Both: !untied}
+}
+
 // New finds the tensors of c in w and checks their dimensions.
 func New(c *Config, w *weights.Set) (*Model, error) {
 	g := getter{w: w}
 	m := &Model{
 		Config:     *c,
-		embed:      g.matrix("token_embd.weight", c.Vocabulary, c.Width),
+		embed:      g.rows(embeddings, c.Vocabulary, c.Width),
 		outputNorm: g.vector("output_norm.weight", c.Width),
 	}
-	m.output = m.embed
-	if w.Has("output.weight") {
-		m.output = g.matrix("output.weight", c.Vocabulary, c.Width)
+	output := "output.weight"
+	if !w.Has(output) {
+		output = embeddings
 	}
+	m.output = g.matrix(output, c.Vocabulary, c.Width)
 	for i := range c.Layers {
 		p := fmt.Sprintf("blk.%d.", i)
 		l := layer{
@@ -82,9 +92,9 @@ func New(c *Config, w *weights.Set) (*Model, error) {
 	return m, nil
 }
 
-// KVShape is what a position of this model needs in a cache.
-func (m *Model) KVShape() kv.Shape {
-	return kv.Shape{Layers: m.Layers, Heads: m.KVHeads, Dim: m.HeadDim}
+// KVShape is what a position needs in a cache of that format.
+func (c *Config) KVShape(f kernel.KVFormat) kv.Shape {
+	return kv.Shape{Layers: c.Layers, Heads: c.KVHeads, Layout: kernel.KVLayout{Dim: c.HeadDim, Format: f}}
 }
 
 // getter reads tensors and keeps the first error.
@@ -101,6 +111,12 @@ func (g *getter) keep(err error) {
 
 func (g *getter) matrix(name string, rows, cols int) *kernel.Matrix {
 	m, err := g.w.Matrix(name, rows, cols)
+	g.keep(err)
+	return m
+}
+
+func (g *getter) rows(name string, rows, cols int) *kernel.Matrix {
+	m, err := g.w.Rows(name, rows, cols)
 	g.keep(err)
 	return m
 }
@@ -129,13 +145,13 @@ func roundingsOf(matrices ...*kernel.Matrix) roundings {
 }
 
 // acts holds the same activations in every rounding that is asked for.
-type acts [quant.Roundings]*quant.Acts
+type acts [quant.Roundings]*kernel.Acts
 
 // newActs makes room for n tokens of k values, in all roundings of the set.
 func newActs(set roundings, n, k int) (a acts) {
 	for r := range quant.Roundings {
 		if set>>r&1 != 0 {
-			a[r] = quant.NewActs(r, n, k)
+			a[r] = kernel.NewActs(r, n, k)
 		}
 	}
 	return a
@@ -151,4 +167,4 @@ func (a *acts) set(set roundings, t int, x []float32) {
 }
 
 // of is the activations as m wants them.
-func (a *acts) of(m *kernel.Matrix) *quant.Acts { return a[quant.RoundingOf(m.Type)] }
+func (a *acts) of(m *kernel.Matrix) *kernel.Acts { return a[quant.RoundingOf(m.Type)] }

@@ -7,11 +7,19 @@ import (
 	"time"
 )
 
-// Pool runs a function over chunks of work on a fixed number of goroutines, the caller's among them. Chunks are taken
-// one at a time from a shared counter, so a worker that the machine holds up costs one chunk, not a share.
+// Pool runs a function over chunks of work on a fixed number of goroutines, the
+// caller's among them. Chunks are taken one at a time from a shared counter, so
+// a worker that is slow costs one chunk, not a share.
 //
-// Between Runs a worker spins for about spin, then parks. GOMAXPROCS should be threads + 2 or more, so that other
-// goroutines need not wait behind spinning ones.
+// Within a pass a worker spins for about spin, then parks. GOMAXPROCS should be
+// threads + 2 or more, so that other goroutines need not wait behind spinning
+// ones.
+//
+// A worker whose processor is given to another program in the middle of a chunk
+// holds everybody up, for some milliseconds each time. Such a worker is benched:
+// it gets no chunks for a time that is long beside what it cost, and longer each
+// time that it stalls again (see benched). So a busy neighbour on one processor
+// makes a pool of two threads about as fast as one of one thread, not slower.
 type Pool struct {
 	fn     func(int)
 	chunks int32
@@ -22,92 +30,205 @@ type Pool struct {
 	_      [60]byte
 	gen    atomic.Uint32
 	closed atomic.Bool
-	parked []atomic.Bool // one a worker
-	wake   []chan struct{}
+	_      [56]byte
+
+	workers []*worker
+	away    int // workers that are benched; only Run looks at it
+	stalls  atomic.Int64
 }
 
-// spin is longer than the gaps within a forward pass, shorter than the gap between two requests.
-const spin = 20 * time.Microsecond
+// worker is one goroutine besides the caller's.
+type worker struct {
+	parked  atomic.Bool
+	busy    atomic.Bool // may have a chunk in hand
+	benched atomic.Bool // takes no chunks
+	_       [61]byte
+	wake    chan struct{}
+
+	// Only Run looks at these.
+	until   time.Time     // benched to here
+	penalty time.Duration // of the last stall
+	lapse   time.Time     // the penalty is forgotten then
+}
+
+const (
+	// spin is longer than the gaps within a forward pass, shorter than the gap
+	// between two requests.
+	spin = 20 * time.Microsecond
+
+	// A wait at the end of a Run that is longer than both of these is a stall: an
+	// ordinary one ends with the last chunk.
+	stallLeast  = 200 * time.Microsecond
+	stallChunks = 8 // times what a chunk takes
+
+	// unknownChunk is what a chunk may take where the caller did none itself.
+	unknownChunk = time.Millisecond
+
+	// A stalled worker is benched for so many times the wait that it caused; each
+	// further stall doubles that, up to the longest.
+	penaltyFirst   = 20
+	penaltyLongest = 2 * time.Second
+)
 
 // New starts threads-1 workers. threads is at least 1.
 func New(threads int) *Pool {
-	p := &Pool{parked: make([]atomic.Bool, threads-1), wake: make([]chan struct{}, threads-1)}
-	for i := range p.wake {
-		p.wake[i] = make(chan struct{}, 1)
-		go p.worker(i)
+	p := &Pool{workers: make([]*worker, threads-1)}
+	for i := range p.workers {
+		w := &worker{wake: make(chan struct{}, 1)}
+		p.workers[i] = w
+		go p.work(w)
 	}
 	return p
 }
 
-// Run calls fn(0) ... fn(chunks-1) and returns when all have returned. One Run at a time.
+// Run calls fn(0) ... fn(chunks-1) and returns when all have returned. One Run
+// at a time.
 func (p *Pool) Run(chunks int, fn func(chunk int)) {
-	if len(p.wake) == 0 || chunks <= 1 {
+	if p.away > 0 {
+		p.recall()
+	}
+	if len(p.workers) == p.away || chunks <= 1 {
 		for i := range chunks {
 			fn(i)
 		}
 		return
 	}
-	// A worker that is late for the last Run may still count left down. That is harmless: below 0 it gets nothing,
-	// and once left is set, so is all that belongs to this Run.
+	// A worker that is late for the last Run may still count left down. That is
+	// harmless: below 0 it gets nothing, and once left is set, so is all that
+	// belongs to this Run.
 	p.fn, p.chunks = fn, int32(chunks)
 	p.done.Store(0)
 	p.left.Store(int32(chunks))
 	p.gen.Add(1)
-	for i := range p.parked {
-		if p.parked[i].Load() && p.parked[i].CompareAndSwap(true, false) {
-			p.wake[i] <- struct{}{}
+	for _, w := range p.workers {
+		if !w.benched.Load() && w.parked.Load() && w.parked.CompareAndSwap(true, false) {
+			w.wake <- struct{}{}
 		}
 	}
-	p.take()
-	for n := 1; p.done.Load() != int32(chunks); n++ {
+	began := time.Now()
+	own := p.take()
+	if p.done.Load() != int32(chunks) {
+		p.wait(int32(chunks), began, own)
+	}
+}
+
+// wait spins until all chunks are done, and benches the workers that still have
+// one in hand after an unusual time. The caller did own chunks since began.
+func (p *Pool) wait(chunks int32, began time.Time, own int) {
+	var start time.Time
+	usual := unknownChunk
+	stalled := false
+	for n := 1; p.done.Load() != chunks; n++ {
 		pause(4)
-		if n%256 == 0 { // a worker was taken off its processor with a chunk in hand
+		if n%64 != 0 {
+			continue
+		}
+		now := time.Now()
+		switch {
+		case start.IsZero():
+			start = now
+			if own > 0 {
+				usual = start.Sub(began) / time.Duration(own)
+			}
+		case !stalled && now.Sub(start) > max(stallLeast, stallChunks*usual):
+			stalled = true
+			for _, w := range p.workers {
+				if w.busy.Load() {
+					w.until = start // marks it
+				}
+			}
+		}
+		if n%256 == 0 { // let what holds us up have this processor
 			runtime.Gosched()
+		}
+	}
+	if stalled {
+		p.bench(start, time.Now())
+	}
+}
+
+// bench sends the marked workers away for a time.
+func (p *Pool) bench(start, now time.Time) {
+	for _, w := range p.workers {
+		if w.until != start || w.benched.Load() {
+			continue
+		}
+		if now.After(w.lapse) {
+			w.penalty = 0
+		}
+		w.penalty = min(max(penaltyFirst*now.Sub(start), 2*w.penalty), penaltyLongest)
+		w.until, w.lapse = now.Add(w.penalty), now.Add(4*w.penalty)
+		w.benched.Store(true)
+		p.away++
+		p.stalls.Add(1)
+	}
+}
+
+// recall takes workers back whose time is over.
+func (p *Pool) recall() {
+	now := time.Now()
+	for _, w := range p.workers {
+		if w.benched.Load() && now.After(w.until) {
+			w.benched.Store(false)
+			p.away--
 		}
 	}
 }
 
-func (p *Pool) take() {
-	for {
+// take runs chunks until there are none, and returns how many it ran.
+func (p *Pool) take() int {
+	for n := 0; ; n++ {
 		i := p.left.Add(-1)
 		if i < 0 {
-			return
+			return n
 		}
 		p.fn(int(p.chunks - 1 - i))
 		p.done.Add(1)
 	}
 }
 
-func (p *Pool) worker(id int) {
+func (p *Pool) work(w *worker) {
 	seen := uint32(0)
 	for {
 		start := time.Now()
 		for n := 1; p.gen.Load() == seen; n++ {
 			pause(4)
-			if n%16 != 0 || time.Since(start) < spin {
+			if !w.benched.Load() && (n%16 != 0 || time.Since(start) < spin) {
 				continue
 			}
-			p.parked[id].Store(true)
+			w.parked.Store(true)
 			// Run may have begun between the last look and the flag.
-			if p.gen.Load() != seen && p.parked[id].CompareAndSwap(true, false) {
+			if p.gen.Load() != seen && w.parked.CompareAndSwap(true, false) {
 				break
 			}
-			<-p.wake[id]
+			<-w.wake
 			break
 		}
 		if p.closed.Load() {
 			return
 		}
 		seen = p.gen.Load()
-		p.take()
+		if !w.benched.Load() {
+			w.busy.Store(true)
+			p.take()
+			w.busy.Store(false)
+		}
 	}
 }
 
-// Threads is how many goroutines compute in a Run, the caller included.
-func (p *Pool) Threads() int { return len(p.wake) + 1 }
+// Threads is how many goroutines compute in a Run, the caller included, when
+// nothing holds them up.
+func (p *Pool) Threads() int { return len(p.workers) + 1 }
+
+// Stalls is how often a worker was benched.
+func (p *Pool) Stalls() int64 { return p.stalls.Load() }
 
 // Close ends the workers. No Run may follow.
 func (p *Pool) Close() {
+	for _, w := range p.workers {
+		w.benched.Store(false)
+	}
+	p.away = 0
 	p.closed.Store(true)
 	p.Run(2, func(int) {})
 }

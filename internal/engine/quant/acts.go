@@ -28,9 +28,9 @@ func RoundingOf(t gguf.Type) Rounding {
 		return RoundF16
 	case gguf.BF16:
 		return RoundBF16
-	case gguf.Q8_0:
+	case gguf.Q8_0, gguf.Q4_0, gguf.IQ4_NL, gguf.MXFP4:
 		return RoundQ8_0
-	case gguf.Q4_K, gguf.Q5_K, gguf.Q6_K, gguf.IQ3_S:
+	case gguf.Q2_K, gguf.Q3_K, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K, gguf.IQ3_XXS, gguf.IQ3_S, gguf.IQ4_XS:
 		return RoundQ8_K
 	}
 	panic("quant: unsupported format " + t.String())
@@ -77,18 +77,18 @@ func (a *Acts) Set(t int, x []float32) {
 		}
 	case RoundQ8_0:
 		for b := range k / 32 {
-			a.D[t*k/32+b] = roundQ8_0(a.Q[t*k+32*b:][:32], x[32*b:][:32])
+			a.D[t*k/32+b] = RoundBlock32(a.Q[t*k+32*b:][:32], x[32*b:][:32])
 		}
 	case RoundQ8_K:
 		for b := range k / 256 {
-			a.D[t*k/256+b] = roundQ8K(a.Q[t*k+256*b:][:256], a.Sums[t*k/32+8*b:][:8], x[256*b:][:256])
+			a.D[t*k/256+b] = RoundBlock256(a.Q[t*k+256*b:][:256], a.Sums[t*k/32+8*b:][:8], x[256*b:][:256])
 		}
 	}
 }
 
-// roundQ8_0 rounds 32 values as ggml's quantize_row_q8_0: the largest magnitude
-// becomes 127, and the scale is kept as a half float.
-func roundQ8_0(q []int8, x []float32) float32 {
+// RoundBlock32 rounds 32 values as ggml's quantize_row_q8_0: the largest magnitude
+// becomes 127, and the scale, which it returns, is a half float.
+func RoundBlock32(q []int8, x []float32) float32 {
 	amax := float32(0)
 	for _, v := range x {
 		amax = max(amax, abs(v))
@@ -103,9 +103,10 @@ func roundQ8_0(q []int8, x []float32) float32 {
 	return FromHalf(ToHalf(d))
 }
 
-// roundQ8K rounds 256 values as ggml's quantize_row_q8_K: the value of the
-// largest magnitude (the first, among equals) becomes -127.
-func roundQ8K(q []int8, sums []int32, x []float32) float32 {
+// RoundBlock256 rounds 256 values as ggml's quantize_row_q8_K: the value of the
+// largest magnitude (the first, among equals) becomes -127. It returns the scale;
+// sums are those of 32 of q.
+func RoundBlock256(q []int8, sums []int32, x []float32) float32 {
 	m, amax := float32(0), float32(0)
 	for _, v := range x {
 		if abs(v) > amax {

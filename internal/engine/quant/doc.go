@@ -8,9 +8,14 @@
 // order:
 //
 //	F32, F16, BF16  64 partial sums, k modulo 64, then folded (DotF32)
-//	Q8_0            per 32:  acc = acc + isum*(dw*dx)                 isum: exact int32
-//	Q4_K, Q5_K      per 256: acc = acc + (isum*(dw*dx) - imin*(mw*dx))  isum = sum of scale*dot, imin = sum of min*sum(x)
-//	Q6_K, IQ3_S     per 256: acc = acc + isum*(dw*dx)                 isum = sum of scale*dot
+//	Q8_0, Q4_0, IQ4_NL, MXFP4
+//	                per 32:  acc = acc + isum*(dw*dx)                 isum: exact int32
+//	Q2_K, Q4_K, Q5_K
+//	                per 256: acc = acc + (isum*(dw*dx) - imin*(mw*dx))  isum = sum of scale*dot, imin = sum of min*sum(x)
+//	Q3_K, Q6_K, IQ3_XXS, IQ3_S, IQ4_XS
+//	                per 256: acc = acc + isum*(dw*dx)                 isum = sum of scale*dot
+//
+// IQ3_XXS's dw is a quarter of the block's d, its scale 2s+1.
 //
 // Activations are rounded as ggml rounds them: to F16 or BF16 for weights of
 // that format, to 8-bit blocks of 32 (Q8_0) or 256 (Q8_K) for quantised ones.

@@ -31,15 +31,14 @@ func Dot(w gguf.Type, row []byte, a *Acts, t int) float32 {
 		values := make([]float32, a.K)
 		Decode(w, values, row)
 		return DotF32(values, a.X[t*a.K:][:a.K])
-	case gguf.Q8_0:
+	case gguf.Q8_0, gguf.Q4_0, gguf.IQ4_NL, gguf.MXFP4:
 		for b := range a.K / 32 {
-			block, q := row[b*size:], a.Q[t*a.K+32*b:]
+			block, d := unpack32(w, row[b*size:])
 			isum := int32(0)
-			for i := range 32 {
-				isum += int32(int8(block[2+i])) * int32(q[i])
+			for i, v := range block {
+				isum += int32(v) * int32(a.Q[t*a.K+32*b+i])
 			}
-			d := float32(half(block) * a.D[t*a.K/32+b])
-			acc += float32(float32(isum) * d)
+			acc += float32(float32(isum) * float32(d*a.D[t*a.K/32+b]))
 		}
 	default:
 		for b := range a.K / 256 {
@@ -47,11 +46,11 @@ func Dot(w gguf.Type, row []byte, a *Acts, t int) float32 {
 			isum, imin := int32(0), int32(0)
 			for k, v := range block.w {
 				isum += block.scale[k/16] * v * int32(q[k])
-				imin += block.min[k/32] * int32(q[k])
+				imin += block.min[k/16] * int32(q[k])
 			}
 			dx := a.D[t*a.K/256+b]
 			s := float32(float32(isum) * float32(block.d*dx))
-			if w == gguf.Q4_K || w == gguf.Q5_K {
+			if hasMinima(w) {
 				s = float32(s - float32(float32(imin)*float32(block.dmin*dx)))
 			}
 			acc += s
@@ -59,3 +58,6 @@ func Dot(w gguf.Type, row []byte, a *Acts, t int) float32 {
 	}
 	return acc
 }
+
+// hasMinima says whether blocks of the format subtract a minimum.
+func hasMinima(t gguf.Type) bool { return t == gguf.Q2_K || t == gguf.Q4_K || t == gguf.Q5_K }

@@ -39,7 +39,8 @@ func floats(t *testing.T, s string) []float32 {
 
 var formats = map[string]gguf.Type{
 	"F16": gguf.F16, "BF16": gguf.BF16, "Q8_0": gguf.Q8_0, "Q4_K": gguf.Q4_K,
-	"Q5_K": gguf.Q5_K, "Q6_K": gguf.Q6_K, "IQ3_S": gguf.IQ3_S,
+	"Q5_K": gguf.Q5_K, "Q6_K": gguf.Q6_K, "IQ3_S": gguf.IQ3_S, "Q4_0": gguf.Q4_0, "IQ4_NL": gguf.IQ4_NL,
+	"MXFP4": gguf.MXFP4, "Q2_K": gguf.Q2_K, "Q3_K": gguf.Q3_K, "IQ3_XXS": gguf.IQ3_XXS, "IQ4_XS": gguf.IQ4_XS,
 }
 
 // Decode gives exactly ggml's values.

@@ -1,9 +1,9 @@
 // Package weights holds a model's tensors in memory: outside the Go heap, in one
-// anonymous mapping aligned to 2 MiB, so that the kernel may use huge pages.
+// anonymous mapping aligned to 2 MiB, so that the kernel may use huge pages, and
+// repacked for the kernels of package kernel while they are read.
 package weights
 
 import (
-	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -17,18 +17,32 @@ import (
 // Set is the tensors of one model.
 type Set struct {
 	file    string
-	arena   *arena
-	tensors map[string]tensor
+	arena   *arena // nil when the file itself is used
+	tensors map[string]*tensor
 }
 
+// tensor is one tensor: its rows as they lie in the file, or its matrices in
+// panels, one behind the other, or both.
 type tensor struct {
-	kind gguf.Type
-	dims []uint64 // GGUF's order: the row length first
-	data []byte
+	kind   gguf.Type
+	dims   []uint64 // GGUF's order: the row length first
+	rows   []byte
+	panels []byte
 }
 
-// align keeps every tensor on its own cache lines.
-const align = 64
+// matrices is how many matrices the tensor is a stack of, rowsEach how many rows
+// each has.
+func (t *tensor) matrices() (n, rowsEach int) {
+	n, rowsEach = 1, 1
+	for i, d := range t.dims[1:] {
+		if i == 0 {
+			rowsEach = int(d)
+		} else {
+			n *= int(d)
+		}
+	}
+	return n, rowsEach
+}
 
 // Check says which tensors of f are in formats that can't be computed with.
 func Check(f *gguf.File) error {
@@ -41,52 +55,8 @@ func Check(f *gguf.File) error {
 	if len(bad) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: %d of %d tensors are in formats that this engine can't run yet: %s; it runs F32, F16, BF16, Q8_0, Q4_K, Q5_K, Q6_K and IQ3_S",
+	return fmt.Errorf("%s: %d of %d tensors are in formats that this engine can't run yet: %s; it runs F32, F16, BF16, Q8_0, Q4_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ3_XXS, IQ3_S, IQ4_NL, IQ4_XS and MXFP4",
 		f.Name(), len(bad), len(f.Tensors()), shorten(bad, 4))
-}
-
-// Load copies all tensors of f into memory; f may be closed afterwards.
-// progress, if not nil, is told how many bytes are done.
-func Load(ctx context.Context, f *gguf.File, progress func(done, total int64)) (*Set, error) {
-	if err := Check(f); err != nil {
-		return nil, err
-	}
-	var total int
-	for _, t := range f.Tensors() {
-		total += (len(t.Data()) + align - 1) / align * align
-	}
-	a, err := newArena(total)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %d bytes of memory for the weights: %w", f.Name(), total, err)
-	}
-	s := &Set{file: f.Name(), arena: a, tensors: make(map[string]tensor, len(f.Tensors()))}
-	free, done := a.mem, 0
-	for _, t := range f.Tensors() {
-		src := t.Data()
-		n := (len(src) + align - 1) / align * align
-		dst := free[:len(src):len(src)]
-		free = free[n:]
-		const piece = 16 << 20 // between two looks at ctx
-		for o := 0; o < len(src); o += piece {
-			if err := ctx.Err(); err != nil {
-				return nil, fmt.Errorf("%s: loading stopped: %w", f.Name(), joinClose(err, s))
-			}
-			copied := copy(dst[o:min(o+piece, len(src))], src[o:])
-			done += copied
-			if progress != nil {
-				progress(int64(done), int64(total))
-			}
-		}
-		s.tensors[t.Name] = tensor{t.Type, t.Dims, dst}
-	}
-	return s, nil
-}
-
-func joinClose(err error, s *Set) error {
-	if e := s.Close(); e != nil {
-		return fmt.Errorf("%w (and: %v)", err, e)
-	}
-	return err
 }
 
 func shorten(names []string, n int) string {
@@ -99,27 +69,37 @@ func shorten(names []string, n int) string {
 // Close gives the memory back. Nothing that came from s may be used afterwards.
 func (s *Set) Close() error {
 	s.tensors = nil
+	if s.arena == nil {
+		return nil
+	}
 	return s.arena.close()
 }
 
-// Bytes is the size of the mapping.
-func (s *Set) Bytes() int { return len(s.arena.mem) }
+// Bytes is the size of the mapping; 0 when the file itself is used.
+func (s *Set) Bytes() int {
+	if s.arena == nil {
+		return 0
+	}
+	return len(s.arena.mem)
+}
 
 // HugeBytes is how much of the mapping the kernel really keeps in 2 MiB pages.
 // It is an error where that can't be read.
-func (s *Set) HugeBytes() (int64, error) { return s.arena.hugeBytes() }
-
-// Has says whether the file has a tensor of that name.
-func (s *Set) Has(name string) bool {
-	_, ok := s.tensors[name]
-	return ok
+func (s *Set) HugeBytes() (int64, error) {
+	if s.arena == nil {
+		return 0, nil
+	}
+	return s.arena.hugeBytes()
 }
 
+// Has says whether the file has a tensor of that name.
+func (s *Set) Has(name string) bool { return s.tensors[name] != nil }
+
 // get returns a tensor whose dims are the wanted ones, the row length first.
-func (s *Set) get(name string, want ...int) (tensor, error) {
-	t, ok := s.tensors[name]
-	if !ok {
-		return t, fmt.Errorf("%s: tensor %s is missing", s.file, name)
+func (s *Set) get(name string, want ...int) (*tensor, error) {
+	t := s.tensors[name]
+	if t == nil {
+		return nil, fmt.Errorf("%s: tensor %s is missing", s.file, name)
 	}
 	dims := t.dims
 	for len(dims) > len(want) && dims[len(dims)-1] == 1 {
@@ -130,7 +110,7 @@ func (s *Set) get(name string, want ...int) (tensor, error) {
 		same = dims[i] == uint64(want[i])
 	}
 	if !same {
-		return t, fmt.Errorf("%s: tensor %s has dimensions %v, but the metadata ask for %v", s.file, name, t.dims, want)
+		return nil, fmt.Errorf("%s: tensor %s has dimensions %v, but the metadata ask for %v", s.file, name, t.dims, want)
 	}
 	return t, nil
 }
@@ -141,7 +121,7 @@ func (s *Set) Matrix(name string, rows, cols int) (*kernel.Matrix, error) {
 	if err != nil {
 		return nil, err
 	}
-	return kernel.NewMatrix(t.kind, rows, cols, t.data), nil
+	return t.stack(1, rows, cols)[0], nil
 }
 
 // Experts is the tensor name as n matrices [rows, cols].
@@ -150,12 +130,31 @@ func (s *Set) Experts(name string, n, rows, cols int) ([]*kernel.Matrix, error) 
 	if err != nil {
 		return nil, err
 	}
-	size := len(t.data) / n
+	return t.stack(n, rows, cols), nil
+}
+
+func (t *tensor) stack(n, rows, cols int) []*kernel.Matrix {
 	out := make([]*kernel.Matrix, n)
 	for i := range out {
-		out[i] = kernel.NewMatrix(t.kind, rows, cols, t.data[i*size:][:size])
+		if t.panels != nil {
+			size := len(t.panels) / n
+			out[i] = kernel.NewPanels(t.kind, rows, cols, t.panels[i*size:][:size])
+			continue
+		}
+		size := len(t.rows) / n
+		out[i] = kernel.NewMatrix(t.kind, rows, cols, t.rows[i*size:][:size])
 	}
-	return out, nil
+	return out
+}
+
+// Rows is the tensor name as a matrix [rows, cols] that lies as in the file, for
+// reading rows of it. It must be one of those that Load was told.
+func (s *Set) Rows(name string, rows, cols int) (*kernel.Matrix, error) {
+	t, err := s.get(name, cols, rows)
+	if err != nil {
+		return nil, err
+	}
+	return kernel.NewMatrix(t.kind, rows, cols, t.rows), nil
 }
 
 // Vector is the tensor name as n numbers; it must be F32, as norms are.
@@ -169,7 +168,7 @@ func (s *Set) Vector(name string, n int) ([]float32, error) {
 	}
 	out := make([]float32, n)
 	for i := range out {
-		out[i] = math.Float32frombits(binary.LittleEndian.Uint32(t.data[4*i:]))
+		out[i] = math.Float32frombits(binary.LittleEndian.Uint32(t.rows[4*i:]))
 	}
 	return out, nil
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"unsafe"
 
+	"assay/internal/engine/kernel"
+	"assay/internal/engine/quant"
 	"assay/internal/gguf"
 )
 
@@ -45,7 +47,9 @@ func seq(n int) []byte {
 
 func TestLoad(t *testing.T) {
 	var last, total int64
-	s, err := Load(context.Background(), small(t), func(done, all int64) { last, total = done, all })
+	s, err := Load(context.Background(), small(t), Options{
+		Lookup: []string{"matrix"}, Both: true, Progress: func(done, all int64) { last, total = done, all },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,23 +58,41 @@ func TestLoad(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if last == 0 || last > total || int64(s.Bytes()) != total {
-		t.Errorf("progress ended at %d of %d, %d bytes mapped", last, total, s.Bytes())
+	want := int64(8 + 3*34 + 34 + 48)
+	if kernel.Packs(gguf.Q8_0) { // the matrix is kept twice
+		want += 3 * 34
+	}
+	if last != want || total != want {
+		t.Errorf("progress ended at %d of %d, want %d", last, total, want)
 	}
 	v, err := s.Vector("norm", 2)
 	if err != nil || v[0] != 1 || v[1] != -2 {
 		t.Errorf("norm: %v, %v", v, err)
 	}
+	rows, err := s.Rows("matrix", 3, 32)
+	if err != nil || rows.Rows != 3 || rows.Cols != 32 || len(rows.Row(2)) != 34 || rows.Row(2)[5] != 7 {
+		t.Errorf("rows: %+v, %v", rows, err)
+	}
 	m, err := s.Matrix("matrix", 3, 32)
-	if err != nil || m.Rows != 3 || m.Cols != 32 || len(m.Row(2)) != 34 || m.Row(2)[5] != 7 {
-		t.Errorf("matrix: %+v, %v", m, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, product := kernel.NewActs(quant.RoundQ8_0, 1, 32), make([]float32, 3)
+	x.Set(0, append([]float32{127}, make([]float32, 31)...))
+	m.Mul(product, 3, x, 0, 3, []kernel.Route{{}})
+	if want := quant.FromHalf(0x0707) * 7 * 127; product[0] != want || product[2] != want {
+		t.Errorf("matrix: a product of %g, want %g", product, want)
 	}
 	e, err := s.Experts("experts", 3, 2, 4)
 	if err != nil || len(e) != 3 || !bytes.Equal(e[1].Row(0), seq(48)[16:24]) {
 		t.Errorf("experts: %v", err)
 	}
-	if p := uintptr(unsafe.Pointer(&m.Data[0])); p%align != 0 {
-		t.Errorf("the matrix starts at %#x, not at a multiple of %d", p, align)
+	for name, tensor := range s.tensors {
+		for _, b := range [][]byte{tensor.rows, tensor.panels} {
+			if len(b) > 0 && uintptr(unsafe.Pointer(&b[0]))%align != 0 {
+				t.Errorf("%s starts at %p, not at a multiple of %d", name, &b[0], align)
+			}
+		}
 	}
 	if huge, err := s.HugeBytes(); runtime.GOOS == "linux" && (err != nil || huge < 0 || huge > int64(s.Bytes())) {
 		t.Errorf("huge bytes: %d, %v", huge, err)
@@ -80,7 +102,7 @@ func TestLoad(t *testing.T) {
 // What is missing, of another shape or in another format is told with the
 // file's name and the tensor's.
 func TestErrorsNameTheTensor(t *testing.T) {
-	s, err := Load(context.Background(), small(t), nil)
+	s, err := Load(context.Background(), small(t), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +128,7 @@ func TestLoadRefusesUnknownFormats(t *testing.T) {
 			b.Tensor(name, gguf.I32, []uint64{1}, make([]byte, 4))
 		}
 	})
-	_, err := Load(context.Background(), f, nil)
+	_, err := Load(context.Background(), f, Options{})
 	if want := "small.gguf: 5 of 9 tensors are in formats that this engine can't run yet: a (I32), b (I32), c (I32), d (I32) and 1 more"; err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("error %v, want %q", err, want)
 	}
@@ -115,7 +137,7 @@ func TestLoadRefusesUnknownFormats(t *testing.T) {
 func TestLoadStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Load(ctx, small(t), nil); !errors.Is(err, context.Canceled) {
+	if _, err := Load(ctx, small(t), Options{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want cancelled", err)
 	}
 }

@@ -8,20 +8,32 @@ import (
 // block sets the engine's own part of the row, and which of the engine's numbers
 // contradict each other.
 func (s *source) block(r *row.Row) error {
-	b := s.adapter.Block(&target.Account{
-		Log: s.rec.Log, Record: s.log, LogErr: s.logErr,
-		Before: s.rec.MetricsBefore, After: s.rec.MetricsAfter, Delta: s.delta, DeltaErr: s.deltaErr,
-		Stream: s.completion, TTFTMS: s.ttft(), TotalMS: s.total(),
-	})
+	b := s.adapter.Block(s.engineSide())
 	r.IdentitiesFailed = []string{}
 	if b == nil {
 		return nil
 	}
 	r.IdentitiesFailed = append(r.IdentitiesFailed, b.Failed...)
-	for path, why := range b.Why {
+	for path, note := range b.Notes {
+		r.Notes[path] = reasons(r.Notes[path], note)
+	}
+	nulls, err := b.Nulls()
+	if err != nil {
+		return err
+	}
+	for path, why := range nulls {
 		r.Null(why, b.Name+"."+path)
 	}
 	return r.SetEngineBlock(b.Name, b.Fields)
+}
+
+// engineSide is what was read of the run on the engine's side.
+func (s *source) engineSide() *target.Account {
+	return &target.Account{
+		Log: s.rec.Log, Record: s.log, LogErr: s.logErr,
+		Before: s.rec.MetricsBefore, After: s.rec.MetricsAfter, Delta: s.delta, DeltaErr: s.deltaErr,
+		Stream: s.completion, Request: s.rec.Request, Found: s.facts.Target.Found, Asked: s.request.MaxTokens, TTFTMS: s.ttft(), TotalMS: s.total(),
+	}
 }
 
 // ttft is the time of the first token frame in ms, as it was received; withheld

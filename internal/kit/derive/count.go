@@ -1,6 +1,7 @@
 package derive
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -10,9 +11,8 @@ import (
 	"assay/internal/kit/tokens"
 )
 
-// CountPrompt counts the rendered prompt of a message that begins with the
-// nonce.
-func CountPrompt(c *tokens.Counter, message, nonce string) Prompt {
+// CountPrompt counts the rendered prompt of a request, which holds the nonce.
+func CountPrompt(c *tokens.Counter, request []byte, nonce string) Prompt {
 	p := Prompt{Nonce: nonce}
 	switch {
 	case c.Encode == nil:
@@ -22,7 +22,12 @@ func CountPrompt(c *tokens.Counter, message, nonce string) Prompt {
 		p.Why = "the model's chat template is not known"
 		return p
 	}
-	size, err := c.Prompt(message, nonce)
+	var chat tokens.Chat
+	err := json.Unmarshal(request, &chat)
+	var size tokens.Size
+	if err == nil {
+		size, err = c.Prompt(chat, nonce)
+	}
 	if err != nil {
 		p.Why = err.Error()
 		return p
@@ -87,7 +92,7 @@ func (f *Facts) Recount(c *tokens.Counter, rec *evidence.Record) []error {
 	if c.Prompt == nil || f.Prompt.BeforeNonce == nil {
 		return wrong
 	}
-	p := CountPrompt(c, rec.Prompt, f.Prompt.Nonce)
+	p := CountPrompt(c, rec.Request, f.Prompt.Nonce)
 	if p.BeforeNonce == nil {
 		return append(wrong, fmt.Errorf("%s: facts.prompt: %s", evidence.MetaFile, p.Why))
 	}

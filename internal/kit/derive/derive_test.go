@@ -90,6 +90,7 @@ func samples(t0 int64) *telemetry.Record {
 		track("host", 1, two, one(telemetry.Load1, "", 1, 2), one(telemetry.MemAvailable, "", 1<<33, 1<<32)),
 		track("processes", 1, two, one(telemetry.VmRSS, "", 5e8, 6e8), one(telemetry.VmLck, "", 0, 0), one(telemetry.VmPin, "", 0, 0)),
 		track("noise", 1, two, one(telemetry.NoiseProcs, "", 0, 1), one(telemetry.NoiseCPU, "ffmpeg", 0, 1.25)),
+		track("cgroup", 1, two, one(telemetry.CgroupAtLimit, "", 3, 5)),
 		track("disk", 1, two, one(telemetry.DiskReads, "nvme0n1", 100, 150), one(telemetry.DiskRead, "nvme0n1", 1e6, 6e6)),
 		track("lag", 40, []int64{1100e6, 1200e6}, one(telemetry.SelfLag, "", 0.25, 0.5)),
 	}}
@@ -128,11 +129,20 @@ func sample() (*evidence.Record, *Facts) {
 		Host: host.Host{
 			OS: new("linux"), Distribution: new("d"), Kernel: new("k"), Arch: new("amd64"), CPUModel: new("c"), Sockets: new(1), Cores: new(2), CPUs: new(2),
 			Governor: new("performance"), MemoryBytes: new(int64(1 << 33)), Virtualisation: new("none"),
+			Detail: host.Detail{
+				Caches: []host.Cache{{Level: 3, Type: "Unified", Bytes: 1 << 25, Count: 1, SharedBy: 2}}, NUMANodes: []host.Node{{CPUs: "0-1", MemoryBytes: 1 << 33}},
+				Mitigations: map[string]string{"meltdown": "Mitigation: PTI"}, HugePages: new("madvise"), Clock: new("tsc"), SwapBytes: new(int64(0)),
+				GPUs: []host.GPU{{Vendor: "nvidia", PCIID: "10de:2335", Slot: "0000:41:00.0", Driver: new("nvidia"), DriverVersion: new("580.1"), Name: new("H200"), Why: map[string]string{"memory_bytes": "the driver was not asked"}}},
+			},
+			Why: map[string]string{"smt": "not told", "microcode": "not told"},
 		},
 		Prompt:   Prompt{Nonce: nonce, Total: new(88), BeforeNonce: new(6)},
 		Exchange: Exchange{MonotonicNS: 500e6, WallNS: 500e6},
 		Text:     Text{Tokenizer: seedling.File, Ends: ends},
-		Around:   Around{Disk: "nvme0n1", Baseline: &telemetry.Baseline{Why: "no GPU"}},
+		Around: Around{Disk: "nvme0n1", Baseline: &telemetry.Baseline{Why: "no GPU"}, Model: &host.Model{
+			Disk:             host.Disk{FileSystem: new("ext4"), Kind: new("nvme"), Device: new("nvme0n1"), Below: []string{}, Rotational: new(false), Why: map[string]string{"model": "not told"}},
+			PageCachePercent: new(12.5),
+		}},
 	}
 	rec.Samples = encoded(samples(rec.Recording.T0))
 	return rec, f
@@ -163,6 +173,7 @@ func TestRow(t *testing.T) {
 		"decode_tok_s_server":            {r.DecodeTokSServer, new(39 / 0.390)},
 		"prompt_tok_s_client":            {r.PromptTokSClient, new(88 / 0.1)},
 		"load_ms":                        {r.LoadMS, new(12.5)},
+		"page_cache_percent":             {r.PageCachePercent, new(12.5)},
 		"telemetry.load.load1_mean":      {r.Telemetry.Load.Load1Mean, new(1.5)},
 		"telemetry.memory.mem_available": {r.Telemetry.Memory.MemAvailableGiBMin, new(4.0)},
 		"telemetry.rapl_package0.joules": {r.Telemetry.RAPLPackage0.Joules, new(49.6)},
@@ -184,6 +195,9 @@ func TestRow(t *testing.T) {
 	}
 	if *r.Threads.Workers != 1 || *r.Assay.EngineGenerated != 40 || *r.Assay.Metrics.OutputTokens != 40 || *r.Telemetry.Pinned.VmRSSMaxBytes != 6e8 {
 		t.Errorf("threads %+v, block %+v", r.Threads, r.Assay)
+	}
+	if h := &r.Host; *h.SwapBytes != 0 || h.Caches[0].Bytes != 1<<25 || *h.GPUs[0].Name != "H200" || r.Why["host.gpus[0].memory_bytes"] != "the driver was not asked" || *h.ModelDisk.Device != "nvme0n1" {
+		t.Errorf("host %+v, %v", h, r.Why)
 	}
 	if want := hash("Alice was beginning to get very tired."); *r.SliceSHA256 != want {
 		t.Errorf("slice %s, want %s", *r.SliceSHA256, want)
@@ -323,8 +337,8 @@ func TestRunsOfAllKinds(t *testing.T) {
 		"died": {func(rec *evidence.Record, f *Facts) {
 			rec.Recording = timed(words[:20])
 			f.Text = Text{Tokenizer: seedling.File, Ends: f.Text.Ends[:20]}
-			f.Exchange.Ended = "signal: killed"
-		}, row.Failed, "target-ended", `signal: killed`},
+			f.Exchange.Ended = "signal: killed: killed by the kernel for memory: cgroup /x, limit 64.0 MiB, peak 64.0 MiB"
+		}, row.Failed, "target-ended", `"error":"the target ended by itself: signal: killed: killed by the kernel for memory: cgroup /x, limit 64.0 MiB, peak 64.0 MiB"`},
 		"cut": {func(rec *evidence.Record, f *Facts) {
 			rec.Recording, f.Text.Ends = timed(words[:20]), f.Text.Ends[:20]
 		}, row.Failed, "truncated", `neither a finish_reason nor [DONE] came`},
@@ -451,7 +465,7 @@ func TestRecount(t *testing.T) {
 	genuine := func() (*evidence.Record, *Facts) {
 		rec, f := sample()
 		f.Text = CountText(c, rec)
-		f.Prompt = CountPrompt(c, rec.Prompt, f.Prompt.Nonce)
+		f.Prompt = CountPrompt(c, rec.Request, f.Prompt.Nonce)
 		return rec, f
 	}
 	if _, f := genuine(); len(f.Text.Ends) != 40 || f.Prompt.Total == nil || *f.Prompt.BeforeNonce < 1 {

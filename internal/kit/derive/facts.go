@@ -13,6 +13,7 @@ import (
 	"fmt"
 
 	"assay/internal/kit/evidence"
+	"assay/internal/kit/guard"
 	"assay/internal/kit/host"
 	"assay/internal/kit/row"
 	"assay/internal/kit/target"
@@ -47,7 +48,9 @@ type Facts struct {
 type Plan struct {
 	Arm         string    `json:"arm"`
 	Cell        string    `json:"cell"`
-	Ctx         int       `json:"ctx"` // tokens of the slice
+	Ctx         int       `json:"ctx"`            // tokens of the slice; 0: the prompt is a file, read whole
+	File        string    `json:"file,omitempty"` // that file's name, without its folder and ending
+	Turn        int       `json:"turn,omitempty"` // of a conversation, from 0; the prompt is what this turn adds
 	Phase       row.Phase `json:"phase"`
 	Block       int       `json:"block"`
 	Repeat      int       `json:"repeat"`
@@ -65,6 +68,8 @@ type Target struct {
 	Format  *string `json:"format"` // of the weights
 	// Why has the reasons under "commit" and "format".
 	Why map[string]string `json:"why"`
+	// Found is what else was learnt of the server, in words.
+	Found map[string]string `json:"found,omitempty"`
 	// What the adapter documented when the run was made.
 	EndTokenCounted *bool  `json:"end_token_counted"`
 	DecodeBasis     string `json:"decode_basis"`
@@ -80,6 +85,8 @@ type Start struct {
 	Env      map[string]string `json:"env"` // the variables that matter
 	LoadMS   float64           `json:"load_ms"`
 	Requests int               `json:"requests"` // sent to this start so far, the run's own included
+	// CgroupWhy is why the target has no cgroup of its own; empty: it has one.
+	CgroupWhy string `json:"cgroup_why,omitempty"`
 }
 
 // Around is what was known of the machine beside the samples.
@@ -87,6 +94,17 @@ type Around struct {
 	Why      string              `json:"why,omitempty"`  // why there are no samples
 	Disk     string              `json:"disk,omitempty"` // that holds the model; empty: not known
 	Baseline *telemetry.Baseline `json:"baseline"`       // null: the target was only attached to
+	Model    *host.Model         `json:"model"`          // of the model's files, before the start; null because of Why
+	Idle     *telemetry.Idle     `json:"idle,omitempty"` // of the start, with the model loaded; null: the plan asked for none
+	Cool     *Cool               `json:"cool,omitempty"` // the wait before the run; null: there was none
+}
+
+// Cool is a wait for the machine to cool down.
+type Cool struct {
+	Seconds float64  `json:"seconds"`        // that it took
+	C       *float64 `json:"c,omitempty"`    // the last reading, in °C; null: the plan gave a time only, or it can't be read
+	Why     string   `json:"why,omitempty"`  // why it can't
+	Late    bool     `json:"late,omitempty"` // the wait was over before the machine was as cool as the plan wants
 }
 
 // Model is what was known of the model's files.
@@ -114,6 +132,10 @@ type Exchange struct {
 	MetricsAfterWhy  string `json:"metrics_after_why,omitempty"`
 	LogWhy           string `json:"log_why,omitempty"`
 	Ended            string `json:"ended,omitempty"` // how the target ended by itself; empty: it did not
+	// NotSent says why there was no request at all, and NotSentKind in one word.
+	NotSent     string        `json:"not_sent,omitempty"`
+	NotSentKind string        `json:"not_sent_kind,omitempty"`
+	Guard       *guard.Report `json:"guard,omitempty"` // how the guard's watch went; null: it had nothing to watch
 }
 
 // Text is what a tokenizer made of the completion.

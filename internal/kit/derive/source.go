@@ -1,6 +1,7 @@
 package derive
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,8 @@ import (
 	"assay/internal/kit/count"
 	"assay/internal/kit/evidence"
 	"assay/internal/kit/figure"
+	"assay/internal/kit/guard"
+	"assay/internal/kit/plan"
 	"assay/internal/kit/stream"
 	"assay/internal/kit/target"
 	"assay/internal/kit/telemetry"
@@ -21,7 +24,8 @@ type source struct {
 	adapter    target.Adapter
 	request    *request
 	completion *stream.Completion
-	streamErr  string // why the request failed; empty: it did not
+	own        *stream.Timings // the engine's time, where the stream has it in its own words; nil: it has not
+	streamErr  string          // why the request failed; empty: it did not
 
 	log      target.LogRecord
 	logErr   error
@@ -38,11 +42,14 @@ func read(rec *evidence.Record, f *Facts) (*source, error) {
 	if s.adapter, err = f.adapter(); err != nil {
 		return nil, err
 	}
-	if s.request, err = readRequest(rec.Request); err != nil {
-		return nil, err
+	if s.request = new(request); f.Exchange.NotSent == "" {
+		if s.request, err = readRequest(rec.Request); err != nil {
+			return nil, err
+		}
 	}
 	s.completion, s.streamErr = Completion(rec)
 	s.completion.Timings = sane(s.completion.Timings)
+	s.own = sane(s.adapter.OwnTime(s.completion))
 	s.streamErr = f.Exchange.failure(s.streamErr)
 	if err := f.Text.check(s.completion.Joined); err != nil {
 		return nil, err
@@ -110,6 +117,9 @@ func Contradictions(rec *evidence.Record) []error {
 	if c, _ := Completion(rec); c.Joined != rec.Completion {
 		out = append(out, fmt.Errorf("%s: it is not the text of %s", evidence.CompletionFile, evidence.StreamFile))
 	}
+	if rec.Recording == nil && len(rec.Request) == 0 && rec.Prompt == "" {
+		return out // nothing was sent
+	}
 	q, err := readRequest(rec.Request)
 	switch {
 	case err != nil:
@@ -120,10 +130,22 @@ func Contradictions(rec *evidence.Record) []error {
 	return out
 }
 
+// tripped is the guard's limit that ended the run; nil: none did.
+func (x *Exchange) tripped() *guard.Trip {
+	if x.Guard == nil {
+		return nil
+	}
+	return x.Guard.Trip
+}
+
 // failure is why the request failed, of which the run may know more than the
 // recording.
 func (x *Exchange) failure(recorded string) string {
 	switch {
+	case x.NotSent != "":
+		return x.NotSent
+	case x.tripped() != nil:
+		return x.tripped().String()
 	case x.Interrupted:
 		return interrupted
 	case x.TimedOut:
@@ -169,20 +191,29 @@ func (s *source) inputs() figure.Inputs {
 		in.Asked = *s.request.MaxTokens
 	}
 	in.NaturalStop = s.facts.Plan.NaturalStop
-	in.EndTokenCounted = s.facts.Target.EndTokenCounted
-	in.BeforeNonce = s.facts.Prompt.BeforeNonce
+	if in.EndTokenCounted = s.facts.Target.EndTokenCounted; s.adapter.Facts().StopAtLimit && s.atLimit() {
+		in.EndTokenCounted = new(false)
+	}
+	in.BeforeNonce, in.WarmCache = s.facts.Prompt.BeforeNonce, s.facts.Plan.Cache == string(plan.Warm)
 	s.account(&in)
 	in.Engine.Basis = figure.Basis(s.facts.Target.DecodeBasis)
 
 	log := count.Read("log", count.ServerCounter, s.log.Generated, reason(s.logErr, "the log does not say"))
 	log.Offset, log.OffsetWhy = s.log.Offset, s.log.OffsetWhy
-	metrics := count.Read("/metrics", count.ServerCounter, target.Whole(s.delta.Predicted), reason(s.deltaErr, "the counter is not there"))
+	metrics := count.Read("/metrics", count.ServerCounter, target.Whole(s.delta.Predicted), reason(s.deltaErr, cmp.Or(s.delta.Why, "the counter is not there")))
 	in.Count = count.Judge(append(count.FromStream(s.completion), log, metrics, s.recount()))
 	if in.TokenEnds = s.facts.Text.Ends; in.TokenEnds != nil {
 		in.TokenEnds = slices.Clone(in.TokenEnds)
 	}
 	in.Checks = s.checks()
+	s.spoils(&in)
 	return in
+}
+
+// atLimit says whether the run has all tokens that it asked for.
+func (s *source) atLimit() bool {
+	u, asked := s.completion.Usage, s.request.MaxTokens
+	return u != nil && u.Completion != nil && asked != nil && *u.Completion >= *asked
 }
 
 // account is the engine's own count and time: from the stream where it has them,
@@ -191,6 +222,11 @@ func (s *source) account(in *figure.Inputs) {
 	e, l, d := &in.Engine, &s.log, &s.delta
 	if e.Generated == nil || e.DecodeMS == nil {
 		switch {
+		case s.own != nil && s.own.PredictedN != nil && s.own.PredictedMS != nil:
+			*e = figure.Engine{
+				Source: "stream", Generated: s.own.PredictedN, DecodeMS: s.own.PredictedMS, ReportedRate: s.own.PredictedPerSecond,
+				PromptN: s.own.PromptN, PromptMS: s.own.PromptMS,
+			}
 		case s.logErr == nil && l.Generated != nil && l.DecodeMS != nil:
 			*e = figure.Engine{
 				Source: "log", Generated: new(*l.Generated + l.Offset), DecodeMS: l.DecodeMS, ReportedRate: l.DecodeRate,

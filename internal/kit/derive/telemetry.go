@@ -31,7 +31,7 @@ func readSamples(rec *evidence.Record) (*telemetry.Record, error) {
 // of the body, with w between the two.
 func (s *source) measure(in *figure.Inputs, w *figure.Window) {
 	around := &s.facts.Around
-	ask := telemetry.Ask{Disk: around.Disk, Baseline: around.Baseline}
+	ask := telemetry.Ask{Disk: around.Disk, Baseline: around.Baseline, Idle: around.Idle}
 	if s.sampled == nil {
 		ask.Why = cmp.Or(around.Why, "no samples were kept")
 	}
@@ -56,6 +56,7 @@ func (s *source) measure(in *figure.Inputs, w *figure.Window) {
 	in.Extra = slices.Concat(
 		energies("telemetry.board.", &s.samples.Board, true),
 		energies("telemetry.rapl_package0.", &s.samples.RAPL[0], false),
+		energies("telemetry.wall.", &s.samples.Wall, true),
 	)
 }
 
@@ -118,9 +119,11 @@ func (s *source) telemetry(r *row.Row) {
 	t.Window.HostSamples, t.Window.GPUSamples = &f.HostSamples, &f.GPUSamples
 
 	get := floats(r)
-	board, rapl := &f.Board, &f.RAPL[0]
+	board, rapl, wall := &f.Board, &f.RAPL[0], &f.Wall
 	get("board.max_w", &t.Board.MaxW, &board.MaxW)
+	get("wall.max_w", &t.Wall.MaxW, &wall.MaxW)
 	rule(r, "board.rule", &t.Board.Rule, board.Rule, board.Window.Joules.Why)
+	rule(r, "wall.rule", &t.Wall.Rule, wall.Rule, wall.Window.Joules.Why)
 	t.RAPLPackage0.Label = &rapl.Label
 	if t.RAPLPackage0.Joules == nil {
 		t.RAPLPackage0.Why = new(cmp.Or(r.Why["telemetry.rapl_package0.joules"], "not sampled"))
@@ -147,6 +150,13 @@ func (s *source) telemetry(r *row.Row) {
 	get("memory.unit_psi_full_avg10_max", &t.Memory.UnitPSIFullAvg10Max, &f.PSIUnit)
 	t.Memory.PSIRule = new(psiRule)
 	bytes("memory.unit_max_events_delta", &t.Memory.UnitMaxEventsDelta, &f.AtLimit)
+	if st := s.facts.Start; st != nil && st.CgroupWhy != "" {
+		for path, there := range map[string]bool{"unit_psi_full_avg10_max": t.Memory.UnitPSIFullAvg10Max != nil, "unit_max_events_delta": t.Memory.UnitMaxEventsDelta != nil} {
+			if there {
+				r.Notes["telemetry.memory."+path] = "of the cgroup that the target shares with the kit: " + st.CgroupWhy
+			}
+		}
+	}
 	get("power_limit.min_w", &t.PowerLimit.MinW, &f.LimitMin)
 	get("power_limit.max_w", &t.PowerLimit.MaxW, &f.LimitMax)
 	t.PowerLimit.Rule = new(limitRule)
@@ -192,6 +202,7 @@ var belowZero = []string{
 	"telemetry.temps.gpu_max_c", "telemetry.temps.ssd_max_c", "telemetry.vram.growth_mib",
 	"telemetry.board.j_per_prompt_token_net", "telemetry.board.j_per_output_token_net",
 	"telemetry.rapl_package0.j_per_prompt_token_net", "telemetry.rapl_package0.j_per_output_token_net",
+	"telemetry.wall.j_per_prompt_token_net", "telemetry.wall.j_per_output_token_net",
 }
 
 // possible gives a reason in place of a number that nothing can have, so that a

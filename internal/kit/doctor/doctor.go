@@ -91,7 +91,6 @@ type Report struct {
 	Fit     bool        `json:"fit"` // no check is unfit
 	Plan    string      `json:"plan,omitempty"`
 	Host    host.Host   `json:"host"`
-	Detail  host.Detail `json:"detail"`
 	Disks   []ModelDisk `json:"disks"`
 	Figures []Figure    `json:"figures"`
 	Checks  []Check     `json:"checks"`
@@ -118,13 +117,13 @@ func Examine(c Config) Report {
 		p := plan.Defaults()
 		c.Plan = &p
 	}
-	m := &machine{Config: c, host: host.Read(c.Root), detail: host.ReadDetail(c.Root)}
+	m := &machine{Config: c, host: host.Read(c.Root)}
 	for _, model := range c.Models {
 		if !model.Built {
 			m.disks = append(m.disks, ModelDisk{model.Arm, host.ReadDisk(c.Root, absolute(model.Path))})
 		}
 	}
-	r := Report{Plan: c.Plan.Name, Host: m.host, Detail: m.detail, Disks: m.disks}
+	r := Report{Plan: c.Plan.Name, Host: m.host, Disks: m.disks}
 	for _, d := range figures {
 		f := Figure{Name: d.name, What: d.what, Fields: d.fields}
 		if a, ok := c.Answers[d.name]; ok {
@@ -155,7 +154,6 @@ func absolute(path string) string {
 type machine struct {
 	Config
 	host    host.Host
-	detail  host.Detail
 	disks   []ModelDisk
 	figures []Figure
 	checks  []Check
@@ -194,7 +192,7 @@ func (m *machine) virtual() bool {
 // gpusOf counts the GPUs of a vendor.
 func (m *machine) gpusOf(vendor string) int {
 	n := 0
-	for _, g := range m.detail.GPUs {
+	for _, g := range m.host.GPUs {
 		if g.Vendor == vendor {
 			n++
 		}

@@ -8,71 +8,19 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/txtar"
 
 	"assay/internal/kit/plan"
+	"assay/internal/kit/proc/machines"
 	"assay/internal/kit/row"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// machines are the trees that have been unpacked, by name. Tests only read them.
-var machines = struct {
-	sync.Mutex
-	root string
-	dirs map[string]string
-}{dirs: map[string]string{}}
-
-func TestMain(m *testing.M) {
-	var err error
-	if machines.root, err = os.MkdirTemp("", "assay-machines-"); err != nil {
-		panic(err)
-	}
-	code := m.Run()
-	os.RemoveAll(machines.root)
-	os.Exit(code)
-}
-
-// tree is the files of one of the machines of package host.
-func tree(t testing.TB, name string) string {
-	t.Helper()
-	machines.Lock()
-	defer machines.Unlock()
-	dir, ok := machines.dirs[name]
-	if !ok {
-		dir = filepath.Join(machines.root, name)
-		unpack(t, name, dir)
-		machines.dirs[name] = dir
-	}
-	return dir
-}
-
-// ownTree is a tree that the test may change.
-func ownTree(t testing.TB, name string) string {
-	t.Helper()
-	dir := t.TempDir()
-	unpack(t, name, dir)
-	return dir
-}
-
-func unpack(t testing.TB, name, dir string) {
-	t.Helper()
-	a, err := txtar.ParseFile("../host/testdata/" + name + ".txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := txtar.Write(a, dir); err != nil {
-		t.Fatal(err)
-	}
-}
+func TestMain(m *testing.M) { machines.Main(m) }
 
 // has is a PATH with a few programs.
 func has(programs ...string) func(string) (string, error) {
@@ -123,7 +71,7 @@ func TestReport(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := parse(t, c.plan)
 			p.Guard = slices.DeleteFunc(p.Guard, func(l plan.Limit) bool { return l.Quantity == plan.DiskFree })
-			conf := Config{Root: tree(t, c.tree), Plan: p, Models: c.models, LookPath: has(c.path...), Out: t.TempDir()}
+			conf := Config{Root: machines.Tree(t, c.tree), Plan: p, Models: c.models, LookPath: has(c.path...), Out: t.TempDir()}
 			if c.tree != "empty" {
 				conf.Before, conf.After = quiet, later
 			}
@@ -177,7 +125,7 @@ func TestFiguresCoverTheRow(t *testing.T) {
 			t.Errorf("a plan may demand %s, of which doctor knows nothing", r)
 		}
 		for _, name := range provides[r] {
-			if !slices.ContainsFunc(Examine(Config{Root: tree(t, "empty")}).Figures, func(f Figure) bool { return f.Name == name }) {
+			if !slices.ContainsFunc(Examine(Config{Root: machines.Tree(t, "empty")}).Figures, func(f Figure) bool { return f.Name == name }) {
 				t.Errorf("%s is met by %s, which is no figure", r, name)
 			}
 		}
@@ -203,7 +151,7 @@ func TestAnswers(t *testing.T) {
 		}
 		return os.ReadFile(path)
 	}
-	server, desktop := tree(t, "nvidia-server"), tree(t, "amd-desktop")
+	server, desktop := machines.Tree(t, "nvidia-server"), machines.Tree(t, "amd-desktop")
 	for name, c := range map[string]struct {
 		config Config
 		figure string

@@ -10,6 +10,7 @@ import (
 
 	"assay/internal/kit/host"
 	"assay/internal/kit/plan"
+	"assay/internal/kit/proc"
 )
 
 // figures are all that depends on the machine. What comes out of the stream
@@ -23,7 +24,7 @@ var figures = []struct {
 	{"token_count", "an independent token count", []string{"count_check.verdict", "prompt_tokens_expected"}, (*machine).tokenCount},
 	{"gpu_energy", "energy of the GPUs", []string{"telemetry.board", "telemetry.window.gpu_samples"}, (*machine).gpuEnergy},
 	{"package_energy", "energy of the processor packages", []string{"telemetry.rapl_package0"}, (*machine).packageEnergy},
-	{"wall_energy", "energy at the wall", nil, (*machine).wallEnergy},
+	{"wall_energy", "energy at the wall", []string{"telemetry.wall"}, (*machine).wallEnergy},
 	{"gpu_memory", "memory of the GPUs", []string{"telemetry.vram"}, (*machine).gpuMemory},
 	{"power_limit", "power limit of the GPUs", []string{"telemetry.power_limit"}, (*machine).powerLimit},
 	{"gpu_temperature", "temperature of the GPUs", []string{"telemetry.temps.gpu_max_c"}, (*machine).gpuTemperature},
@@ -37,6 +38,7 @@ var figures = []struct {
 	{"unit_pressure", "memory pressure of the target's cgroup", []string{"telemetry.memory.unit_psi_full_avg10_max"}, (*machine).unitPressure},
 	{"unit_memory", "memory limit of the target's cgroup", []string{"telemetry.memory.unit_max_events_delta"}, (*machine).unitMemory},
 	{"disk_reads", "reads of the model's disk", []string{"telemetry.data_reads_per_s", "telemetry.data_read_mb_per_s"}, (*machine).diskReads},
+	{"page_cache", "model's files in the page cache", []string{"page_cache_percent"}, (*machine).pageCache},
 	{"load", "load and other processes", []string{"telemetry.load", "telemetry.window"}, (*machine).load},
 	{"governor", "governor of the processors", []string{"host.governor"}, (*machine).governorKnown},
 }
@@ -55,7 +57,7 @@ func (m *machine) orNo(path, do string) Answer {
 	return yes("/%s", path)
 }
 
-const proc = "measure on Linux, and where its /proc can be seen"
+const procDo = "measure on Linux, and where its /proc can be seen"
 
 func (m *machine) timing() Answer {
 	a := yes("the monotonic clock")
@@ -64,8 +66,8 @@ func (m *machine) timing() Answer {
 	} else {
 		a.Note = "no receive times from the kernel here: our own lag is known only from a timer"
 	}
-	if m.detail.Clock != nil && !slices.Contains(clocks, *m.detail.Clock) {
-		a.Note = strings.TrimPrefix(a.Note+"; the kernel's clock is "+*m.detail.Clock, "; ")
+	if m.host.Clock != nil && !slices.Contains(clocks, *m.host.Clock) {
+		a.Note = strings.TrimPrefix(a.Note+"; the kernel's clock is "+*m.host.Clock, "; ")
 	}
 	return a
 }
@@ -92,15 +94,15 @@ const noGPU = "there is no GPU"
 // perGPU asks for each vendor of which there is a GPU. All of them must answer.
 func (m *machine) perGPU(ask map[string]func() Answer) Answer {
 	switch {
-	case m.detail.GPUs == nil:
-		return no(m.detail.Why["gpus"], "")
-	case len(m.detail.GPUs) == 0:
+	case m.host.GPUs == nil:
+		return no(m.host.Why["gpus"], "")
+	case len(m.host.GPUs) == 0:
 		return no(noGPU, "")
 	}
 	all := Answer{Can: true}
 	var sources []string
 	done := map[string]bool{}
-	for _, g := range m.detail.GPUs {
+	for _, g := range m.host.GPUs {
 		if done[g.Vendor] {
 			continue
 		}
@@ -124,7 +126,7 @@ func (m *machine) perGPU(ask map[string]func() Answer) Answer {
 
 // nvidia is what can be asked of NVIDIA's driver.
 func (m *machine) nvidia() Answer {
-	for _, g := range m.detail.GPUs {
+	for _, g := range m.host.GPUs {
 		if g.Vendor == "nvidia" && (g.Driver == nil || *g.Driver != "nvidia") {
 			return no(fmt.Sprintf("%s has no driver of NVIDIA's", g.Slot), "install NVIDIA's driver, or attach the GPU to it")
 		}
@@ -197,7 +199,7 @@ func (m *machine) gpuMemory() Answer {
 		"nvidia": m.nvidia,
 		"amd": func() Answer {
 			a := no(noGPU, "")
-			for _, g := range m.detail.GPUs {
+			for _, g := range m.host.GPUs {
 				if g.Vendor != "amd" {
 					continue
 				}
@@ -299,8 +301,8 @@ func (m *machine) wallEnergy() Answer {
 }
 
 func (m *machine) memoryAvailable() Answer {
-	if _, err := host.MemAvailable(m.Root); err != nil {
-		return no(err.Error(), proc)
+	if _, err := proc.Root(m.Root).Meminfo("MemAvailable"); err != nil {
+		return no(err.Error(), procDo)
 	}
 	return yes("/proc/meminfo")
 }
@@ -315,7 +317,7 @@ func (m *machine) attachedOnly() bool {
 }
 
 func (m *machine) processMemory() Answer {
-	a := m.orNo("proc/self/status", proc)
+	a := m.orNo("proc/self/status", procDo)
 	if a.Can {
 		a.Source = "/proc/PID/status of the whole tree"
 		if m.attachedOnly() {
@@ -336,7 +338,7 @@ func (m *machine) pss() Answer {
 const psiDo = "boot with psi=1, on a kernel that was built with CONFIG_PSI"
 
 func (m *machine) pressure() Answer {
-	if _, err := host.Pressure(m.Root, "proc/pressure/memory"); err != nil {
+	if _, err := proc.Root(m.Root).Full10("proc/pressure/memory"); err != nil {
 		return no(err.Error(), psiDo)
 	}
 	return yes("/proc/pressure/memory")
@@ -345,7 +347,7 @@ func (m *machine) pressure() Answer {
 const v2Do = "boot with systemd.unified_cgroup_hierarchy=1, for cgroups of version 2"
 
 func (m *machine) unitPressure() Answer {
-	cg, err := host.MemoryCgroup(m.Root, "self")
+	cg, err := proc.Root(m.Root).MemoryCgroup("self")
 	if err != nil {
 		return no(err.Error(), v2Do)
 	}
@@ -353,14 +355,14 @@ func (m *machine) unitPressure() Answer {
 	if err != nil {
 		return no(err.Error(), v2Do)
 	}
-	if _, err := host.Pressure(m.Root, file); err != nil {
+	if _, err := proc.Root(m.Root).Full10(file); err != nil {
 		return no(err.Error(), "start assay in a unit of its own: systemd-run --user --scope assay run ...")
 	}
 	return yes("/%s", file)
 }
 
 func (m *machine) userPressure() Answer {
-	cg, err := host.MemoryCgroup(m.Root, "self")
+	cg, err := proc.Root(m.Root).MemoryCgroup("self")
 	if err != nil {
 		return no(err.Error(), v2Do)
 	}
@@ -369,7 +371,7 @@ func (m *machine) userPressure() Answer {
 	}
 	for _, dir := range cg.Dirs {
 		if base := filepath.Base(dir); strings.HasPrefix(base, "user-") && strings.HasSuffix(base, ".slice") {
-			if _, err := host.Pressure(m.Root, dir+"/memory.pressure"); err != nil {
+			if _, err := proc.Root(m.Root).Full10(dir + "/memory.pressure"); err != nil {
 				return no(err.Error(), psiDo)
 			}
 			return yes("/%s/memory.pressure", dir)
@@ -379,7 +381,7 @@ func (m *machine) userPressure() Answer {
 }
 
 func (m *machine) unitMemory() Answer {
-	cg, err := host.MemoryCgroup(m.Root, "self")
+	cg, err := proc.Root(m.Root).MemoryCgroup("self")
 	if err != nil {
 		return no(err.Error(), "")
 	}
@@ -394,7 +396,7 @@ func (m *machine) unitMemory() Answer {
 
 func (m *machine) diskReads() Answer {
 	if _, err := m.read("proc/diskstats"); err != nil {
-		return no(err.Error(), proc)
+		return no(err.Error(), procDo)
 	}
 	var names []string
 	for _, d := range m.disks {
@@ -411,7 +413,17 @@ func (m *machine) diskReads() Answer {
 	return yes("/proc/diskstats, %s", strings.Join(names, ", "))
 }
 
-func (m *machine) load() Answer { return m.orNo("proc/loadavg", proc) }
+func (m *machine) pageCache() Answer {
+	switch {
+	case !linux():
+		return no("only Linux tells it", "measure on Linux")
+	case len(m.disks) == 0:
+		return no("the plan names no model file that the kit starts an engine with", "")
+	}
+	return yes("cachestat, or mincore before Linux 6.5")
+}
+
+func (m *machine) load() Answer { return m.orNo("proc/loadavg", procDo) }
 
 func (m *machine) governorKnown() Answer {
 	if m.host.Governor == nil {

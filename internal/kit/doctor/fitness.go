@@ -159,7 +159,7 @@ func (m *machine) memoryForModels() {
 		}
 	}
 	switch {
-	case need > have && len(m.detail.GPUs) == 0:
+	case need > have && len(m.host.GPUs) == 0:
 		m.add("memory", Unfit, "end what uses it, or take a smaller model", "the models that are loaded at once have %s, but only %s of memory can be had: they would be read from the disk all the time", plan.FormatBytes(need), plan.FormatBytes(have))
 	case need > have:
 		m.add("memory", Warn, "", "the models that are loaded at once have %s, but only %s of memory can be had: what the GPUs don't hold is read from the disk", plan.FormatBytes(need), plan.FormatBytes(have))
@@ -379,7 +379,7 @@ func (m *machine) virtualMachine() {
 var clocks = []string{"tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page", "riscv_clocksource"}
 
 func (m *machine) clock() {
-	if c := m.detail.Clock; c != nil && !slices.Contains(clocks, *c) {
+	if c := m.host.Clock; c != nil && !slices.Contains(clocks, *c) {
 		m.add("clock", Warn, "look in the kernel's log for why it left tsc; boot with clocksource=tsc tsc=reliable if the processor is sound", "the kernel's clock is %s, which is slow to read", *c)
 	}
 }

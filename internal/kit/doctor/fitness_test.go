@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"assay/internal/kit/plan"
+
+	"assay/internal/kit/proc/machines"
 )
 
 // find is the check of a name, and whether there is one.
@@ -24,7 +26,7 @@ func find(r Report, name string) (Check, bool) {
 // Each demand of a plan is held against the machine; without one the same
 // finding is a warning at most.
 func TestDemands(t *testing.T) {
-	desktop, server, vm := tree(t, "amd-desktop"), tree(t, "nvidia-server"), tree(t, "amd-vm")
+	desktop, server, vm := machines.Tree(t, "amd-desktop"), machines.Tree(t, "nvidia-server"), machines.Tree(t, "amd-vm")
 	const arm = "arms: [{name: a}]\n"
 	busy := func() (*Activity, *Activity) {
 		self := os.Getpid()
@@ -115,7 +117,7 @@ func limitsOf(p *plan.Plan, check string) []plan.Limit {
 // Models that are up together need memory together; a GPU may hold what memory
 // does not.
 func TestMemoryForModels(t *testing.T) {
-	desktop, container := tree(t, "amd-desktop"), tree(t, "arm-container") // 49.6 GiB and a GPU; 1.5 GiB and none
+	desktop, container := machines.Tree(t, "amd-desktop"), machines.Tree(t, "arm-container") // 49.6 GiB and a GPU; 1.5 GiB and none
 	two := []Model{{Arm: "a", Bytes: 30 * gib}, {Arm: "b", Bytes: 30 * gib}}
 	for name, c := range map[string]struct {
 		root, plan string
@@ -137,7 +139,7 @@ func TestMemoryForModels(t *testing.T) {
 
 // A look that is too short says nothing; a plan with a limit is not met by it.
 func TestShortLook(t *testing.T) {
-	conf := Config{Root: tree(t, "nvidia-server"), Out: "/", Before: &Activity{At: time.Unix(0, 0)}, After: &Activity{At: time.Unix(0, 99e6), Busy: 5}}
+	conf := Config{Root: machines.Tree(t, "nvidia-server"), Out: "/", Before: &Activity{At: time.Unix(0, 0)}, After: &Activity{At: time.Unix(0, 99e6), Busy: 5}}
 	for text, want := range map[string]Level{"": Unknown, "noise: {cpu: 10}": Unfit} {
 		conf.Plan = parse(t, "arms: [{name: a}]\n"+text)
 		if c, _ := find(Examine(conf), "noise"); c.Level != want {
@@ -153,7 +155,7 @@ func TestPrograms(t *testing.T) {
 		"the plan starts other, which is not there":               {"llama-server"},
 		"llama-server, other":                                     {"llama-server", "other"},
 	} {
-		if c, _ := find(Examine(Config{Root: tree(t, "amd-desktop"), Plan: p, LookPath: has(path...), Out: "/"}), "programs"); c.Found != want {
+		if c, _ := find(Examine(Config{Root: machines.Tree(t, "amd-desktop"), Plan: p, LookPath: has(path...), Out: "/"}), "programs"); c.Found != want {
 			t.Errorf("%v: %+v, want %s", path, c, want)
 		}
 	}
@@ -164,7 +166,7 @@ func TestTimer(t *testing.T) {
 	for i := range late {
 		late[i] = time.Duration(99-i) * 10 * time.Microsecond
 	}
-	conf := Config{Root: tree(t, "empty"), Late: late, Out: "/"}
+	conf := Config{Root: machines.Tree(t, "empty"), Late: late, Out: "/"}
 	if c, _ := find(Examine(conf), "timer"); c.Level != OK || c.Found != "a timer of 1 ms is less than 900µs late in nine tenths of 100 tries" {
 		t.Errorf("%+v", c)
 	}
@@ -177,7 +179,7 @@ func TestTimer(t *testing.T) {
 }
 
 func TestBattery(t *testing.T) {
-	root := ownTree(t, "amd-desktop")
+	root := machines.Own(t, "amd-desktop")
 	if c, ok := find(Examine(Config{Root: root, Out: "/"}), "battery"); ok {
 		t.Errorf("plugged in: %+v", c)
 	}
@@ -192,7 +194,7 @@ func TestBattery(t *testing.T) {
 // Look reads a machine's processors and processes: in USER_HZ of a hundredth of
 // a second.
 func TestLook(t *testing.T) {
-	a, err := Look(tree(t, "nvidia-server"))
+	a, err := Look(machines.Tree(t, "nvidia-server"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +205,7 @@ func TestLook(t *testing.T) {
 	if diff := cmp.Diff(want, a); diff != "" {
 		t.Errorf("want -, got +:\n%s", diff)
 	}
-	if _, err := Look(tree(t, "empty")); err == nil {
+	if _, err := Look(machines.Tree(t, "empty")); err == nil {
 		t.Error("a look at nothing")
 	}
 }

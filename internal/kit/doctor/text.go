@@ -14,7 +14,7 @@ const width = 100
 // Text is the report for people.
 func (r Report) Text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", machineInWords(r.Host, r.Detail))
+	fmt.Fprintf(&b, "%s\n", machineInWords(r.Host))
 	for _, d := range r.Disks {
 		fmt.Fprintf(&b, "model of %s: %s\n", d.Arm, diskInWords(d.Disk))
 	}
@@ -105,7 +105,7 @@ func or(s *string, instead string) string {
 	return *s
 }
 
-func machineInWords(h host.Host, d host.Detail) string {
+func machineInWords(h host.Host) string {
 	var parts []string
 	parts = append(parts, or(h.CPUModel, "a processor without a name"))
 	if h.Cores != nil && h.CPUs != nil {
@@ -114,10 +114,10 @@ func machineInWords(h host.Host, d host.Detail) string {
 	if h.MemoryBytes != nil {
 		parts = append(parts, plan.FormatBytes(float64(*h.MemoryBytes)))
 	}
-	if n := len(d.NUMANodes); n > 1 {
+	if n := len(h.NUMANodes); n > 1 {
 		parts = append(parts, fmt.Sprintf("%d memory nodes", n))
 	}
-	for _, g := range d.GPUs {
+	for _, g := range h.GPUs {
 		parts = append(parts, "GPU "+or(g.Name, g.Vendor+" "+g.PCIID))
 	}
 	parts = append(parts, or(h.OS, "")+" "+or(h.Kernel, "of an unknown release"))

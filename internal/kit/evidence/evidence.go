@@ -273,6 +273,23 @@ func unpack(packed []byte) ([]byte, error) {
 	return raw, nil
 }
 
+// Sums gives the sha256 of each file of dir by its name, as Write does.
+func Sums(dir string) (map[string]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("evidence: %w", err)
+	}
+	sums := map[string]string{}
+	for _, e := range entries {
+		b, err := readFile(dir, e.Name())
+		if err != nil {
+			return nil, err
+		}
+		sums[e.Name()] = sum(b)
+	}
+	return sums, nil
+}
+
 // Check compares the files of dir with the sums that the row keeps, and gives
 // one error for each file that is missing, changed or not in the row.
 func Check(dir string, sums map[string]string) []error {

@@ -110,6 +110,9 @@ func TestWrittenEvidenceReadsBack(t *testing.T) {
 	if errs := Check(dir, sums); len(errs) > 0 {
 		t.Errorf("untouched, but: %v", errs)
 	}
+	if again, err := Sums(dir); err != nil || cmp.Diff(sums, again) != "" {
+		t.Errorf("sums of what was written: %v, %v", again, err)
+	}
 	names := []string{}
 	total := int64(0)
 	entries, err := os.ReadDir(dir)

@@ -38,7 +38,8 @@ type Inputs struct {
 
 	PromptTokens *int `json:"prompt_tokens"` // the server's count, cached ones included
 	CachedTokens *int `json:"cached_tokens"`
-	BeforeNonce  *int `json:"before_nonce"` // tokens of the rendered prompt before the nonce
+	BeforeNonce  *int `json:"before_nonce"`         // tokens of the rendered prompt before the nonce
+	WarmCache    bool `json:"warm_cache,omitempty"` // the plan repeats prompts, so that a cache can answer: its time to the first token is what is measured
 
 	DraftWindow int    `json:"draft_window"` // tokens drafted a round at most, 0: no drafts
 	Engine      Engine `json:"engine"`       // the engine's own account
@@ -77,6 +78,8 @@ type Engine struct {
 type Checks struct {
 	LagP99MS        *float64 `json:"lag_p99_ms"`                 // lateness of a ticker of the client; used where the kernel gave no receive times
 	EngineRestarted string   `json:"engine_restarted,omitempty"` // how it was noticed; empty: it did not restart
+	PromptCut       string   `json:"prompt_cut,omitempty"`       // how it was noticed; empty: it was not
+	ModelLoad       string   `json:"model_load,omitempty"`       // how it was noticed; empty: the model was there
 	ClockStep       string   `json:"clock_step,omitempty"`       // how it was noticed; empty: none
 	Energy          *Energy  `json:"energy"`
 }

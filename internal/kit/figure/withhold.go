@@ -20,6 +20,8 @@ const (
 	StreamError     Code = "stream-error"
 	Truncated       Code = "truncated"
 	EngineRestarted Code = "engine-restarted"
+	PromptCut       Code = "prompt-cut"
+	ModelLoad       Code = "model-load"
 	ClientLag       Code = "client-lag"
 	EnergyShort     Code = "energy-short"
 	EnergyGap       Code = "energy-gap"
@@ -83,7 +85,7 @@ var Table = []Check{
 		false, nFirstUnknown,
 	},
 	{
-		CachedPrompt, "more than 1 % of the prompt, or more than what precedes the nonce, came from a cache",
+		CachedPrompt, "more than 1 % of the prompt, or more than what precedes the nonce, came from a cache (TTFT is shown where the plan asked for a warm cache)",
 		[]Group{TTFTs, PromptRates, EnginePrompt},
 		false, cachedPrompt,
 	},
@@ -108,6 +110,15 @@ var Table = []Check{
 	{
 		EngineRestarted, "the engine started anew during the run",
 		everyGroup, true, func(r *run, _ *Named) string { return r.in.Checks.EngineRestarted },
+	},
+	{
+		PromptCut, "the server read less of the prompt than it was sent",
+		everyGroup, false, func(r *run, _ *Named) string { return r.in.Checks.PromptCut },
+	},
+	{
+		ModelLoad, "the engine loaded its model while the run waited for the first token",
+		[]Group{TTFTs, PromptRates, Joules},
+		false, func(r *run, _ *Named) string { return r.in.Checks.ModelLoad },
 	},
 	{
 		ClientLag, "the client's own lag (p99, or at an edge of the figure's time) is more than 1 % of that time",
@@ -215,9 +226,11 @@ func nFirstUnknown(r *run, _ *Named) string {
 	return fmt.Sprintf("between %.0f and %.0f tokens came after the first burst (%s)", s.low, s.high, s.source)
 }
 
-func cachedPrompt(r *run, _ *Named) string {
+func cachedPrompt(r *run, fig *Named) string {
 	cached, prompt, before := r.in.CachedTokens, r.in.PromptTokens, r.in.BeforeNonce
 	switch {
+	case r.in.WarmCache && slices.Contains(fig.Groups, TTFTs):
+		return "" // its note says how much of the prompt came from the cache
 	case cached == nil || *cached == 0:
 		return ""
 	case before != nil && *cached > *before:

@@ -94,6 +94,11 @@ func TestEachCheckWithholdsItsFigures(t *testing.T) {
 			figure.CachedPrompt, slices.Concat(ttfts, prompt, []string{"prompt_tok_s_server"}), false, "4 tokens came from a cache, but only 3 precede the nonce",
 		},
 		{
+			"900 of 1000 from a cache that is to be warm: the time to the first token is what is measured",
+			func(in *figure.Inputs) { in.CachedTokens, in.WarmCache = ptr(900), true },
+			figure.CachedPrompt, slices.Concat(prompt, []string{"prompt_tok_s_server"}), false, "900 of 1000 prompt tokens came from a cache",
+		},
+		{
 			"1 % from a cache, all before the nonce",
 			func(in *figure.Inputs) { in.CachedTokens, in.BeforeNonce = ptr(10), ptr(10) },
 			"", nil, false, "",

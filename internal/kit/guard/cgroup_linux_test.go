@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"assay/internal/kit/host"
 	"assay/internal/kit/plan"
+	"assay/internal/kit/proc"
+	"assay/internal/kit/proc/machines"
 )
 
 // eaterVariable makes the test binary a process that eats memory until it ends.
@@ -22,7 +23,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(eaterVariable) != "" {
 		eat()
 	}
-	os.Exit(m.Run())
+	machines.Main(m)
 }
 
 // eaten keeps what was taken from the garbage collector.
@@ -93,7 +94,7 @@ func TestStopsBeforeTheKernelDoes(t *testing.T) {
 // read how often the kernel killed in it.
 func limitedCgroup(t *testing.T, limit int) (dir string, oomKills func() int) {
 	t.Helper()
-	cg, err := host.MemoryCgroup("/", "self")
+	cg, err := proc.Root("/").MemoryCgroup("self")
 	if err != nil {
 		t.Skip(err)
 	}

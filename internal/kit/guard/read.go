@@ -8,6 +8,7 @@ import (
 
 	"assay/internal/kit/host"
 	"assay/internal/kit/plan"
+	"assay/internal/kit/proc"
 )
 
 // Source reads the quantities of this machine from /proc and /sys.
@@ -86,7 +87,7 @@ func (s Source) hottest(kind string) (float64, error) {
 // memory is what the target can still have: the machine's available memory, or
 // what its cgroup, or one above it, has left, whichever is less.
 func (s Source) memory() (float64, error) {
-	machine, err := host.MemAvailable(s.Root)
+	machine, err := proc.Root(s.Root).Meminfo("MemAvailable")
 	if err != nil {
 		return 0, err
 	}
@@ -101,18 +102,18 @@ func (s Source) memory() (float64, error) {
 	return float64(min(machine, left)), nil
 }
 
-func (s Source) cgroup() (host.Cgroup, error) {
+func (s Source) cgroup() (proc.Cgroup, error) {
 	pid := "self"
 	if s.PID > 0 {
 		pid = strconv.Itoa(s.PID)
 	}
-	return host.MemoryCgroup(s.Root, pid)
+	return proc.Root(s.Root).MemoryCgroup(pid)
 }
 
 // pressure is that of the machine or that of the target's cgroup, whichever is
 // more. A cgroup of version 1 has none.
 func (s Source) pressure(resource string) (float64, error) {
-	v, err := host.Pressure(s.Root, "proc/pressure/"+resource)
+	v, err := proc.Root(s.Root).Full10("proc/pressure/" + resource)
 	cg, e := s.cgroup()
 	if e != nil {
 		return v, err
@@ -121,7 +122,7 @@ func (s Source) pressure(resource string) (float64, error) {
 	if e != nil {
 		return v, err
 	}
-	unit, e := host.Pressure(s.Root, file)
+	unit, e := proc.Root(s.Root).Full10(file)
 	switch {
 	case e != nil:
 		return v, err

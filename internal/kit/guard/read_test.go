@@ -6,24 +6,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/txtar"
 
 	"assay/internal/kit/plan"
+	"assay/internal/kit/proc/machines"
 )
-
-// tree unpacks one of the machines of package host.
-func tree(t *testing.T, name string) string {
-	t.Helper()
-	a, err := txtar.ParseFile("../host/testdata/" + name + ".txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	if err := txtar.Write(a, dir); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
 
 func limitsOn(quantities ...plan.Quantity) []plan.Limit {
 	var out []plan.Limit
@@ -58,7 +44,7 @@ func TestSource(t *testing.T) {
 			},
 		},
 	} {
-		if diff := cmp.Diff(want, Source{Root: tree(t, name)}.Read(all)); diff != "" {
+		if diff := cmp.Diff(want, Source{Root: machines.Tree(t, name)}.Read(all)); diff != "" {
 			t.Errorf("%s: want -, got +:\n%s", name, diff)
 		}
 	}
@@ -67,7 +53,7 @@ func TestSource(t *testing.T) {
 // What only a driver tells comes from More, and its reason counts where it has
 // no number either.
 func TestSourceMore(t *testing.T) {
-	src := Source{Root: tree(t, "nvidia-server"), More: func() Reading {
+	src := Source{Root: machines.Tree(t, "nvidia-server"), More: func() Reading {
 		return Reading{Values: map[plan.Quantity]float64{plan.GPUTemperature: 71}, Why: map[plan.Quantity]string{plan.IOPressure: "not mine"}}
 	}}
 	got := src.Read(limitsOn(plan.GPUTemperature, plan.IOPressure))

@@ -2,7 +2,6 @@ package host
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,7 +35,7 @@ func parseCPUInfo(s string) cpuInfo {
 }
 
 func (r *reader) cpu(h *Host) {
-	s, err := r.file("proc/cpuinfo")
+	s, err := r.Read("proc/cpuinfo")
 	if err != nil {
 		r.null("cpu_model", "%v", err)
 	} else {
@@ -55,7 +54,7 @@ func (r *reader) cpu(h *Host) {
 // or taskset may hold below what the machine has.
 func (r *reader) allowed() *int {
 	const path = "proc/self/status"
-	s, err := r.file(path)
+	s, err := r.Read(path)
 	if err != nil {
 		r.null("cpus", "%v", err)
 		return nil
@@ -98,15 +97,9 @@ func countList(list string) (int, error) {
 // for all.
 func (r *reader) governor() *string {
 	const pattern = "sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor"
-	files, _ := filepath.Glob(filepath.Join(r.root, pattern))
 	var names []string
-	for _, f := range files {
-		rel, err := filepath.Rel(r.root, f)
-		if err != nil {
-			continue
-		}
-		s, err := r.file(rel)
-		if s = strings.TrimSpace(s); err == nil && s != "" && !slices.Contains(names, s) {
+	for _, f := range r.Glob(pattern) {
+		if s := r.Trimmed(f); s != "" && !slices.Contains(names, s) {
 			names = append(names, s)
 		}
 	}
@@ -121,19 +114,13 @@ func (r *reader) governor() *string {
 // topology counts packages and cores from sysfs, which every architecture has.
 func (r *reader) topology() (sockets, cores *int) {
 	const pattern = "sys/devices/system/cpu/cpu[0-9]*/topology"
-	dirs, _ := filepath.Glob(filepath.Join(r.root, pattern))
 	packages, ids := map[string]bool{}, map[string]bool{}
-	for _, dir := range dirs {
-		rel, err := filepath.Rel(r.root, dir)
-		if err != nil {
-			continue
-		}
-		pkg, errP := r.file(filepath.Join(rel, "physical_package_id"))
-		core, errC := r.file(filepath.Join(rel, "core_id"))
+	for _, dir := range r.Glob(pattern) {
+		pkg, errP := r.Line(dir + "/physical_package_id")
+		core, errC := r.Line(dir + "/core_id")
 		if errP != nil || errC != nil {
 			continue
 		}
-		pkg, core = strings.TrimSpace(pkg), strings.TrimSpace(core)
 		if _, err := strconv.Atoi(core); err != nil {
 			continue
 		}

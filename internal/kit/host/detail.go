@@ -44,7 +44,7 @@ type Node struct {
 // ReadDetail collects the details below root, which is "/" but in tests.
 func ReadDetail(root string) Detail {
 	d := Detail{Why: map[string]string{}}
-	r := reader{root: root, why: d.Why}
+	r := readerOf(root, d.Why)
 	d.Caches = r.caches()
 	d.NUMANodes = r.nodes()
 	d.SMT = r.smt()
@@ -52,48 +52,23 @@ func ReadDetail(root string) Detail {
 	d.Mitigations = r.mitigations()
 	d.HugePages = r.hugePages()
 	d.Clock = r.line("clock", "sys/devices/system/clocksource/clocksource0/current_clocksource")
-	d.SwapBytes = r.kib("swap_bytes", "SwapTotal:")
+	d.SwapBytes = r.meminfo("swap_bytes", "SwapTotal")
 	d.GPUs = r.gpus()
 	return d
-}
-
-// glob lists the paths below root that fit a pattern, without the root, numbers
-// in their order: cpu2 before cpu10.
-func (r *reader) glob(pattern string) []string {
-	found, _ := filepath.Glob(filepath.Join(r.root, pattern))
-	var out []string
-	for _, f := range found {
-		if rel, err := filepath.Rel(r.root, f); err == nil {
-			out = append(out, rel)
-		}
-	}
-	slices.SortFunc(out, func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
-	})
-	return out
-}
-
-// trimmed is a short file's text, empty when it can't be read.
-func (r *reader) trimmed(path string) string {
-	s, err := r.file(path)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(s)
 }
 
 func (r *reader) caches() []Cache {
 	const pattern = "sys/devices/system/cpu/cpu[0-9]*/cache/index[0-9]*"
 	seen := map[string]bool{}
 	var out []Cache
-	for _, dir := range r.glob(pattern) {
-		level, err := strconv.Atoi(r.trimmed(dir + "/level"))
-		bytes, ok := parseKM(r.trimmed(dir + "/size"))
+	for _, dir := range r.Glob(pattern) {
+		level, err := strconv.Atoi(r.Trimmed(dir + "/level"))
+		bytes, ok := parseKM(r.Trimmed(dir + "/size"))
 		if err != nil || !ok {
 			continue
 		}
-		c := Cache{Level: level, Type: r.trimmed(dir + "/type"), Bytes: bytes, Count: 1}
-		shared := r.trimmed(dir + "/shared_cpu_list")
+		c := Cache{Level: level, Type: r.Trimmed(dir + "/type"), Bytes: bytes, Count: 1}
+		shared := r.Trimmed(dir + "/shared_cpu_list")
 		// One cache is seen from every processor that shares it.
 		key := fmt.Sprint(c.Level, c.Type, shared)
 		if seen[key] {
@@ -139,13 +114,13 @@ func parseKM(s string) (int64, bool) {
 func (r *reader) nodes() []Node {
 	const pattern = "sys/devices/system/node/node[0-9]*"
 	var out []Node
-	for _, dir := range r.glob(pattern) {
+	for _, dir := range r.Glob(pattern) {
 		id, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(dir), "node"))
 		if err != nil {
 			continue
 		}
-		n := Node{ID: id, CPUs: r.trimmed(dir + "/cpulist")}
-		for line := range strings.Lines(r.trimmed(dir + "/meminfo")) {
+		n := Node{ID: id, CPUs: r.Trimmed(dir + "/cpulist")}
+		for line := range strings.Lines(r.Trimmed(dir + "/meminfo")) {
 			if f := strings.Fields(line); len(f) == 5 && f[2] == "MemTotal:" {
 				if kib, err := strconv.ParseInt(f[3], 10, 64); err == nil {
 					n.MemoryBytes = kib * 1024
@@ -175,7 +150,7 @@ func (r *reader) smt() *bool {
 }
 
 func (r *reader) microcode() *string {
-	s, err := r.file("proc/cpuinfo")
+	s, err := r.Read("proc/cpuinfo")
 	if err != nil {
 		r.null("microcode", "%v", err)
 		return nil
@@ -198,14 +173,14 @@ func (r *reader) microcode() *string {
 // kernel does about them: it costs time.
 func (r *reader) mitigations() map[string]string {
 	const dir = "sys/devices/system/cpu/vulnerabilities"
-	files := r.glob(dir + "/*")
+	files := r.Glob(dir + "/*")
 	if len(files) == 0 {
 		r.null("mitigations", "/%s: not there", dir)
 		return nil
 	}
 	out := map[string]string{}
 	for _, f := range files {
-		if s := r.trimmed(f); s != "" && s != "Not affected" {
+		if s := r.Trimmed(f); s != "" && s != "Not affected" {
 			out[filepath.Base(f)] = s
 		}
 	}
@@ -226,29 +201,4 @@ func (r *reader) hugePages() *string {
 		return nil
 	}
 	return &mode
-}
-
-// kib reads one line of meminfo, in bytes.
-func (r *reader) kib(field, label string) *int64 {
-	s, err := r.file("proc/meminfo")
-	if err != nil {
-		r.null(field, "%v", err)
-		return nil
-	}
-	for line := range strings.Lines(s) {
-		rest, ok := strings.CutPrefix(line, label)
-		if !ok {
-			continue
-		}
-		f := strings.Fields(rest)
-		if len(f) == 2 && f[1] == "kB" {
-			if kib, err := strconv.ParseInt(f[0], 10, 64); err == nil && kib >= 0 {
-				return ptr(kib * 1024)
-			}
-		}
-		r.null(field, "/proc/meminfo: %s is %q (want a number of kB)", strings.TrimSuffix(label, ":"), strings.TrimSpace(rest))
-		return nil
-	}
-	r.null(field, "/proc/meminfo: no %s", strings.TrimSuffix(label, ":"))
-	return nil
 }

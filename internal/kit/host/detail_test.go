@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"assay/internal/kit/proc/machines"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -40,7 +42,7 @@ func golden(t *testing.T, name string, got any) {
 func TestReadDetail(t *testing.T) {
 	for _, name := range []string{"amd-vm", "amd-desktop", "nvidia-server", "arm-container", "empty"} {
 		t.Run(name, func(t *testing.T) {
-			golden(t, name+".detail.json", ReadDetail(tree(t, name)))
+			golden(t, name+".detail.json", ReadDetail(machines.Tree(t, name)))
 		})
 	}
 }
@@ -49,7 +51,7 @@ func TestReadDetail(t *testing.T) {
 func TestEveryNullHasAReason(t *testing.T) {
 	roots := map[string]string{"this machine": "/"}
 	for _, name := range []string{"amd-vm", "amd-desktop", "desktop", "nvidia-server", "arm-container", "empty"} {
-		roots[name] = tree(t, name)
+		roots[name] = machines.Tree(t, name)
 	}
 	for name, root := range roots {
 		d := ReadDetail(root)
@@ -146,15 +148,44 @@ func TestReadDisk(t *testing.T) {
 			Why:   no("/proc/self/mountinfo: no such file or directory", "file_system", "kind", "device", "model", "rotational"),
 		}},
 	} {
-		if diff := cmp.Diff(c.want, ReadDisk(tree(t, c.tree), c.path)); diff != "" {
+		if diff := cmp.Diff(c.want, ReadDisk(machines.Tree(t, c.tree), c.path)); diff != "" {
 			t.Errorf("%s %s: want -, got +:\n%s", c.tree, c.path, diff)
 		}
 	}
 }
 
+// What is known of a model's files, and what is not when there are none.
+func TestReadModel(t *testing.T) {
+	root := machines.Own(t, "nvidia-server")
+	for _, name := range []string{"data/a.gguf", "data/b.gguf"} {
+		if err := os.MkdirAll(filepath.Join(root, "data"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, name), make([]byte, 1<<16), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := ReadModel(root, []string{"/data/a.gguf", "/data/b.gguf"}, "")
+	if m.Disk.Device == nil || *m.Disk.Device != "md0" {
+		t.Errorf("disk %+v", m.Disk)
+	}
+	if linux := m.Why == ""; linux != (m.PageCachePercent != nil) || linux && *m.PageCachePercent != 100 { // just written
+		t.Errorf("%v, %q", m.PageCachePercent, m.Why)
+	}
+	m = ReadModel(root, []string{"/data/none.gguf"}, "")
+	if m.PageCachePercent != nil || m.Why != "the model's file: stat: no such file or directory" {
+		t.Errorf("%v, %q", m.PageCachePercent, m.Why)
+	}
+	m = ReadModel(root, nil, "attached")
+	check(t, "no files", m.Disk, m.Disk.Why)
+	if m.PageCachePercent != nil || m.Why != "attached" || m.Disk.Why["device"] != "attached" {
+		t.Errorf("%+v", m)
+	}
+}
+
 // A model behind a symbolic link lies where the link leads.
 func TestReadDiskFollowsLinks(t *testing.T) {
-	root := ownTree(t, "amd-desktop")
+	root := machines.Own(t, "amd-desktop")
 	for _, dir := range []string{"mnt/models", "home/me"} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
 			t.Fatal(err)
@@ -235,14 +266,14 @@ func TestTemperatures(t *testing.T) {
 		{"nvidia-server", "gpu", Temperature{}, 0, "no sensor of a gpu (want amdgpu, radeon, nouveau, i915, xe); NVIDIA's driver puts none there"},
 		{"amd-vm", "cpu", Temperature{}, 0, "/sys/class/hwmon: no such file or directory"},
 	} {
-		root := tree(t, c.tree)
+		root := machines.Tree(t, c.tree)
 		all, err := Temperatures(root, c.kind)
 		hot, _ := Hottest(root, c.kind)
 		if len(all) != c.n || hot != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s %s: %v, %v, %v", c.tree, c.kind, all, hot, err)
 		}
 	}
-	root := ownTree(t, "amd-desktop")
+	root := machines.Own(t, "amd-desktop")
 	file := filepath.Join(root, "sys/class/hwmon/hwmon1/temp1_input")
 	for _, text := range []string{"hot", "999999999", "-274000"} {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
@@ -255,10 +286,10 @@ func TestTemperatures(t *testing.T) {
 }
 
 func TestThrottled(t *testing.T) {
-	if n, err := Throttled(tree(t, "nvidia-server")); n != 0+1+2+3+4*2 || err != nil {
+	if n, err := Throttled(machines.Tree(t, "nvidia-server")); n != 0+1+2+3+4*2 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
-	if _, err := Throttled(tree(t, "amd-desktop")); err == nil {
+	if _, err := Throttled(machines.Tree(t, "amd-desktop")); err == nil {
 		t.Error("no counters, no error")
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"assay/internal/kit/proc"
 )
 
 // Disk is where a file lies. A nil field has its reason in Why, under the
@@ -27,7 +29,7 @@ type Disk struct {
 // /proc and /sys are below root.
 func ReadDisk(root, path string) Disk {
 	d := Disk{Below: []string{}, Why: map[string]string{}}
-	r := reader{root: root, why: d.Why}
+	r := readerOf(root, d.Why)
 	if real, err := filepath.EvalSymlinks(filepath.Join(root, path)); err == nil {
 		if rel, err := filepath.Rel(root, real); err == nil && !strings.HasPrefix(rel, "..") {
 			path = "/" + rel
@@ -38,10 +40,10 @@ func ReadDisk(root, path string) Disk {
 		r.all(err.Error(), "file_system", "kind", "device", "model", "rotational")
 		return d
 	}
-	d.FileSystem = &m.fsType
-	if kind := withoutDisk(m.fsType); kind != "" {
+	d.FileSystem = &m.FS
+	if kind := withoutDisk(m.FS); kind != "" {
 		d.Kind = &kind
-		r.all(fmt.Sprintf("%s is no file system on a disk of this machine", m.fsType), "device", "model", "rotational")
+		r.all(fmt.Sprintf("%s is no file system on a disk of this machine", m.FS), "device", "model", "rotational")
 		return d
 	}
 	name, err := r.blockDevice(m)
@@ -71,79 +73,47 @@ func withoutDisk(fsType string) string {
 	return ""
 }
 
-// mount is one line of mountinfo.
-type mount struct {
-	device string // major:minor
-	point  string
-	fsType string
-	source string
-}
-
-// mountOf finds the mount that a path lies on: the longest mount point above it,
-// and of equal ones the last, which covers the others.
-func (r *reader) mountOf(path string) (mount, error) {
-	const file = "proc/self/mountinfo"
-	s, err := r.file(file)
+// mountOf finds the mount that a path lies on.
+func (r *reader) mountOf(path string) (proc.Mount, error) {
+	mounts, err := r.Mounts()
 	if err != nil {
-		return mount{}, err
+		return proc.Mount{}, err
 	}
-	var best mount
-	for line := range strings.Lines(s) {
-		m, ok := parseMount(line)
-		if ok && under(path, m.point) && len(m.point) >= len(best.point) {
-			best = m
-		}
+	m, ok := proc.MountOf(mounts, path)
+	if !ok {
+		return m, errors.New("/proc/self/mountinfo: no mount holds the path")
 	}
-	if best.point == "" {
-		return mount{}, fmt.Errorf("/%s: no mount holds the path", file)
-	}
-	return best, nil
-}
-
-func under(path, dir string) bool {
-	return dir == "/" || path == dir || strings.HasPrefix(path, dir+"/")
-}
-
-// parseMount reads "36 35 98:0 /root /point options - type source options"; the
-// number of fields before the dash varies.
-func parseMount(line string) (mount, bool) {
-	before, after, ok := strings.Cut(line, " - ")
-	a, b := strings.Fields(before), strings.Fields(after)
-	if !ok || len(a) < 6 || len(b) < 2 {
-		return mount{}, false
-	}
-	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
-	return mount{a[2], unescape.Replace(a[4]), b[0], unescape.Replace(b[1])}, true
+	return m, nil
 }
 
 // blockDevice finds the whole disk of a mount: by its number, or, for file
 // systems such as btrfs whose number is not a disk's, by the name of its source.
-func (r *reader) blockDevice(m mount) (string, error) {
+func (r *reader) blockDevice(m proc.Mount) (string, error) {
 	if _, err := r.dir("sys/block"); err != nil {
 		return "", err
 	}
-	source, isDev := strings.CutPrefix(m.source, "/dev/")
-	for _, disk := range r.glob("sys/block/*") {
+	source, isDev := strings.CutPrefix(m.Source, "/dev/")
+	for _, disk := range r.Glob("sys/block/*") {
 		name := filepath.Base(disk)
-		if r.trimmed(disk+"/dev") == m.device || isDev && (source == name || r.mapped(disk, source)) {
+		if r.Trimmed(disk+"/dev") == m.Device || isDev && (source == name || r.mapped(disk, source)) {
 			return name, nil
 		}
-		for _, part := range r.glob(disk + "/" + name + "*") {
-			if r.trimmed(part+"/dev") == m.device || isDev && filepath.Base(part) == source {
+		for _, part := range r.Glob(disk + "/" + name + "*") {
+			if r.Trimmed(part+"/dev") == m.Device || isDev && filepath.Base(part) == source {
 				return name, nil
 			}
 		}
 	}
-	if m.fsType == "overlay" {
+	if m.FS == "overlay" {
 		return "", errors.New("overlay: a container's file system, which does not tell its disk (put the model on a volume)")
 	}
-	return "", fmt.Errorf("/sys/block has no disk with the number %s, which %s has", m.device, m.fsType)
+	return "", fmt.Errorf("/sys/block has no disk with the number %s, which %s has", m.Device, m.FS)
 }
 
 // mapped says whether a disk is the mapped device /dev/mapper/NAME.
 func (r *reader) mapped(disk, source string) bool {
 	name, ok := strings.CutPrefix(source, "mapper/")
-	return ok && name != "" && r.trimmed(disk+"/dm/name") == name
+	return ok && name != "" && r.Trimmed(disk+"/dm/name") == name
 }
 
 // describe fills in what /sys/block says of a disk. What lies on others is
@@ -151,7 +121,7 @@ func (r *reader) mapped(disk, source string) bool {
 func (r *reader) describe(d *Disk, name string) {
 	bottom := name
 	for range 8 { // crypt on volume on array on disk
-		slaves := r.glob("sys/block/" + bottom + "/slaves/*")
+		slaves := r.Glob("sys/block/" + bottom + "/slaves/*")
 		if len(slaves) == 0 {
 			break
 		}
@@ -164,7 +134,7 @@ func (r *reader) describe(d *Disk, name string) {
 		bottom = d.Below[0]
 	}
 	d.Kind = ptr(r.diskKind(bottom))
-	switch r.trimmed("sys/block/" + name + "/queue/rotational") {
+	switch r.Trimmed("sys/block/" + name + "/queue/rotational") {
 	case "0":
 		d.Rotational = ptr(false)
 	case "1":
@@ -172,7 +142,7 @@ func (r *reader) describe(d *Disk, name string) {
 	default:
 		r.null("rotational", "/sys/block/%s/queue/rotational: not there", name)
 	}
-	if s := r.trimmed("sys/block/" + bottom + "/device/model"); s != "" {
+	if s := r.Trimmed("sys/block/" + bottom + "/device/model"); s != "" {
 		d.Model = &s
 	} else {
 		r.null("model", "/sys/block/%s/device/model: not there (%s disks have none)", bottom, *d.Kind)
@@ -181,7 +151,7 @@ func (r *reader) describe(d *Disk, name string) {
 
 // wholeDisk is the disk of a partition, or the name itself.
 func (r *reader) wholeDisk(name string) string {
-	for _, part := range r.glob("sys/block/*/" + name) {
+	for _, part := range r.Glob("sys/block/*/" + name) {
 		return filepath.Base(filepath.Dir(part))
 	}
 	return name
@@ -207,7 +177,7 @@ func (r *reader) diskKind(name string) string {
 		}
 	}
 	if strings.HasPrefix(name, "sd") {
-		if strings.TrimSpace(r.trimmed("sys/block/"+name+"/device/vendor")) == "ATA" {
+		if strings.TrimSpace(r.Trimmed("sys/block/"+name+"/device/vendor")) == "ATA" {
 			return "sata"
 		}
 		return "scsi"
@@ -217,7 +187,7 @@ func (r *reader) diskKind(name string) string {
 
 // dir says whether a folder is there.
 func (r *reader) dir(path string) (fs.FileInfo, error) {
-	info, err := os.Stat(filepath.Join(r.root, path))
+	info, err := os.Stat(filepath.Join(string(r.Root), path))
 	if err != nil {
 		var pe *fs.PathError
 		if errors.As(err, &pe) {

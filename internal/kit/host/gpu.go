@@ -46,9 +46,9 @@ func (r *reader) gpus() []GPU {
 		return nil
 	}
 	out := []GPU{}
-	for _, dev := range r.glob(dir + "/*") {
-		class := strings.TrimPrefix(r.trimmed(dev+"/class"), "0x")
-		vendor := strings.TrimPrefix(r.trimmed(dev+"/vendor"), "0x")
+	for _, dev := range r.Glob(dir + "/*") {
+		class := strings.TrimPrefix(r.Trimmed(dev+"/class"), "0x")
+		vendor := strings.TrimPrefix(r.Trimmed(dev+"/vendor"), "0x")
 		if !strings.HasPrefix(class, "03") || vendor == "" || slices.Contains(displayOnly, vendor) {
 			continue
 		}
@@ -60,12 +60,12 @@ func (r *reader) gpus() []GPU {
 func (r *reader) gpu(dev, vendor string) GPU {
 	g := GPU{
 		Vendor: vendor, Slot: filepath.Base(dev), Why: map[string]string{},
-		PCIID: vendor + ":" + strings.TrimPrefix(r.trimmed(dev+"/device"), "0x"),
+		PCIID: vendor + ":" + strings.TrimPrefix(r.Trimmed(dev+"/device"), "0x"),
 	}
 	if name, ok := gpuVendors[vendor]; ok {
 		g.Vendor = name
 	}
-	for line := range strings.Lines(r.trimmed(dev + "/uevent")) {
+	for line := range strings.Lines(r.Trimmed(dev + "/uevent")) {
 		if driver, ok := strings.CutPrefix(strings.TrimSpace(line), "DRIVER="); ok {
 			g.Driver = &driver
 		}
@@ -80,7 +80,7 @@ func (r *reader) gpu(dev, vendor string) GPU {
 	if g.Name == nil {
 		g.Why["name"] = "neither /sys nor /proc has it; pci_id says which it is"
 	}
-	if v, err := strconv.ParseInt(r.trimmed(dev+"/mem_info_vram_total"), 10, 64); err == nil && v > 0 {
+	if v, err := strconv.ParseInt(r.Trimmed(dev+"/mem_info_vram_total"), 10, 64); err == nil && v > 0 {
 		g.MemoryBytes = &v
 	} else {
 		g.Why["memory_bytes"] = "/sys does not tell it; only amdgpu puts it there"
@@ -94,13 +94,13 @@ var nvidiaVersion = regexp.MustCompile(`(?m)^NVRM version:.*?\s(\d+\.\d+(?:\.\d+
 
 func (r *reader) driverVersion(driver string) *string {
 	if driver == "nvidia" {
-		if s, err := r.file("proc/driver/nvidia/version"); err == nil {
+		if s, err := r.Read("proc/driver/nvidia/version"); err == nil {
 			if m := nvidiaVersion.FindStringSubmatch(s); m != nil {
 				return &m[1]
 			}
 		}
 	}
-	if s := r.trimmed("sys/module/" + driver + "/version"); s != "" {
+	if s := r.Trimmed("sys/module/" + driver + "/version"); s != "" {
 		return &s
 	}
 	return nil
@@ -108,13 +108,13 @@ func (r *reader) driverVersion(driver string) *string {
 
 func (r *reader) gpuName(dev string, g GPU) *string {
 	if g.Vendor == "nvidia" {
-		for line := range strings.Lines(r.trimmed("proc/driver/nvidia/gpus/" + g.Slot + "/information")) {
+		for line := range strings.Lines(r.Trimmed("proc/driver/nvidia/gpus/" + g.Slot + "/information")) {
 			if name, ok := strings.CutPrefix(line, "Model:"); ok {
 				return ptr(strings.TrimSpace(name))
 			}
 		}
 	}
-	if s := r.trimmed(dev + "/product_name"); s != "" { // amdgpu, of boards that have it
+	if s := r.Trimmed(dev + "/product_name"); s != "" { // amdgpu, of boards that have it
 		return &s
 	}
 	return nil

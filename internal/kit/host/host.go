@@ -5,10 +5,11 @@ package host
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
+	"maps"
 	"runtime"
 	"strings"
+
+	"assay/internal/kit/proc"
 )
 
 // Host is what a row says of the machine. A nil field has its reason in Why,
@@ -25,13 +26,23 @@ type Host struct {
 	Governor       *string           `json:"governor"`       // of frequency scaling; all of them where processors differ
 	MemoryBytes    *int64            `json:"memory_bytes"`   // MemTotal: what the kernel manages, below what is fitted
 	Virtualisation *string           `json:"virtualisation"` // "none", or the hypervisor and container as far as they can be told
+	Detail                           // its reasons are in Why as well
 	Why            map[string]string `json:"why,omitempty"`
 }
 
 // Read collects the facts below root, which is "/" but in tests.
 func Read(root string) Host {
+	h := basics(root)
+	h.Detail = ReadDetail(root)
+	maps.Copy(h.Why, h.Detail.Why)
+	h.Detail.Why = nil
+	return h
+}
+
+// basics are the facts without the detail.
+func basics(root string) Host {
 	h := Host{OS: ptr(runtime.GOOS), Arch: ptr(runtime.GOARCH), Why: map[string]string{}}
-	r := reader{root: root, why: h.Why}
+	r := readerOf(root, h.Why)
 	h.Kernel = r.line("kernel", "proc/sys/kernel/osrelease")
 	h.Distribution = r.distribution()
 	r.cpu(&h)
@@ -43,30 +54,19 @@ func Read(root string) Host {
 
 // reader reads files below a root and keeps the reason where it can't.
 type reader struct {
-	root string
-	why  map[string]string
+	proc.Root
+	why map[string]string
 }
+
+func readerOf(root string, why map[string]string) reader { return reader{proc.Root(root), why} }
 
 func (r *reader) null(field, format string, args ...any) {
 	r.why[field] = fmt.Sprintf(format, args...)
 }
 
-// file returns a whole file of the tree. The error names the path as it is on
-// the machine, without the root.
-func (r *reader) file(path string) (string, error) {
-	data, err := os.ReadFile(filepath.Join(r.root, path))
-	if err != nil {
-		if pe, ok := err.(*os.PathError); ok {
-			err = pe.Err
-		}
-		return "", fmt.Errorf("/%s: %w", path, err)
-	}
-	return string(data), nil
-}
-
 // line returns a file of one line.
 func (r *reader) line(field, path string) *string {
-	s, err := r.file(path)
+	s, err := r.Read(path)
 	if err != nil {
 		r.null(field, "%v", err)
 		return nil
@@ -82,7 +82,7 @@ func (r *reader) line(field, path string) *string {
 func (r *reader) distribution() *string {
 	var firstErr error
 	for _, path := range []string{"etc/os-release", "usr/lib/os-release"} {
-		s, err := r.file(path)
+		s, err := r.Read(path)
 		if err != nil {
 			if firstErr == nil {
 				firstErr = err
@@ -102,12 +102,22 @@ func (r *reader) distribution() *string {
 }
 
 func (r *reader) memory() *int64 {
-	v := r.kib("memory_bytes", "MemTotal:")
+	v := r.meminfo("memory_bytes", "MemTotal")
 	if v != nil && *v == 0 {
 		r.null("memory_bytes", "/proc/meminfo: MemTotal is 0")
 		return nil
 	}
 	return v
+}
+
+// meminfo reads one line of /proc/meminfo, in bytes.
+func (r *reader) meminfo(field, name string) *int64 {
+	v, err := r.Meminfo(name)
+	if err != nil {
+		r.null(field, "%v", err)
+		return nil
+	}
+	return &v
 }
 
 func ptr[T any](v T) *T { return &v }

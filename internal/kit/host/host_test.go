@@ -1,69 +1,15 @@
 package host
 
 import (
-	"os"
-	"path/filepath"
 	"runtime"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/txtar"
+
+	"assay/internal/kit/proc/machines"
 )
 
-// machines are the trees that have been unpacked, by name. Tests only read them.
-var machines = struct {
-	sync.Mutex
-	root string
-	dirs map[string]string
-}{dirs: map[string]string{}}
-
-func TestMain(m *testing.M) {
-	var err error
-	if machines.root, err = os.MkdirTemp("", "assay-machines-"); err != nil {
-		panic(err)
-	}
-	code := m.Run()
-	os.RemoveAll(machines.root)
-	os.Exit(code)
-}
-
-// tree is the files of a machine: testdata/NAME.txtar. amd-vm was recorded, the
-// others have the shapes of real machines.
-func tree(t testing.TB, name string) string {
-	t.Helper()
-	machines.Lock()
-	defer machines.Unlock()
-	dir, ok := machines.dirs[name]
-	if !ok {
-		dir = filepath.Join(machines.root, name)
-		unpack(t, name, dir)
-		machines.dirs[name] = dir
-	}
-	return dir
-}
-
-// ownTree is a tree that the test may change.
-func ownTree(t testing.TB, name string) string {
-	t.Helper()
-	dir := t.TempDir()
-	unpack(t, name, dir)
-	return dir
-}
-
-func unpack(t testing.TB, name, dir string) {
-	t.Helper()
-	a, err := txtar.ParseFile("testdata/" + name + ".txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := txtar.Write(a, dir); err != nil {
-		t.Fatal(err)
-	}
-}
+func TestMain(m *testing.M) { machines.Main(m) }
 
 func TestRead(t *testing.T) {
 	for _, c := range []struct {
@@ -110,10 +56,24 @@ func TestRead(t *testing.T) {
 	} {
 		t.Run(c.tree, func(t *testing.T) {
 			c.want.OS, c.want.Arch = ptr(runtime.GOOS), ptr(runtime.GOARCH)
-			if diff := cmp.Diff(c.want, Read(tree(t, c.tree))); diff != "" {
+			if diff := cmp.Diff(c.want, basics(machines.Tree(t, c.tree))); diff != "" {
 				t.Errorf("want -, got +:\n%s", diff)
 			}
 		})
+	}
+}
+
+// The detail is among the facts, and so are its reasons.
+func TestReadHasTheDetail(t *testing.T) {
+	h, d := Read(machines.Tree(t, "amd-vm")), ReadDetail(machines.Tree(t, "amd-vm"))
+	for field, why := range d.Why {
+		if h.Why[field] != why {
+			t.Errorf("%s: %q, want %q", field, h.Why[field], why)
+		}
+	}
+	d.Why = nil
+	if diff := cmp.Diff(d, h.Detail); diff != "" || h.Why["governor"] == "" {
+		t.Errorf("want -, got +:\n%s", diff)
 	}
 }
 

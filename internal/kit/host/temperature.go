@@ -28,19 +28,19 @@ var chips = map[string][]string{
 // Temperatures reads all sensors of a kind below root. It fails when there is
 // none, and says why.
 func Temperatures(root, kind string) ([]Temperature, error) {
-	r := reader{root: root}
+	r := readerOf(root, nil)
 	if _, err := r.dir("sys/class/hwmon"); err != nil {
 		return nil, err
 	}
 	var out []Temperature
 	var lastErr error
-	for _, dir := range r.glob("sys/class/hwmon/hwmon[0-9]*") {
-		chip := r.trimmed(dir + "/name")
+	for _, dir := range r.Glob("sys/class/hwmon/hwmon[0-9]*") {
+		chip := r.Trimmed(dir + "/name")
 		if !slices.Contains(chips[kind], chip) {
 			continue
 		}
-		for _, file := range r.glob(dir + "/temp[0-9]*_input") {
-			s, err := r.file(file)
+		for _, file := range r.Glob(dir + "/temp[0-9]*_input") {
+			s, err := r.Read(file)
 			if err != nil {
 				lastErr = err
 				continue
@@ -51,7 +51,7 @@ func Temperatures(root, kind string) ([]Temperature, error) {
 				continue
 			}
 			label := strings.TrimSuffix(filepath.Base(file), "_input") + "_label"
-			out = append(out, Temperature{kind, chip, r.trimmed(dir + "/" + label), milli / 1000})
+			out = append(out, Temperature{kind, chip, r.Trimmed(dir + "/" + label), milli / 1000})
 		}
 	}
 	if out == nil {
@@ -91,12 +91,12 @@ func Hottest(root, kind string) (Temperature, error) {
 // Throttled is how often the processors were slowed down for heat since the
 // system started, packages and cores together.
 func Throttled(root string) (int64, error) {
-	r := reader{root: root}
+	r := readerOf(root, nil)
 	const pattern = "sys/devices/system/cpu/cpu[0-9]*/thermal_throttle"
 	total, read := int64(0), false
 	for _, name := range []string{"core_throttle_count", "package_throttle_count"} {
-		for _, f := range r.glob(pattern + "/" + name) {
-			if n, err := strconv.ParseInt(r.trimmed(f), 10, 64); err == nil {
+		for _, f := range r.Glob(pattern + "/" + name) {
+			if n, err := strconv.ParseInt(r.Trimmed(f), 10, 64); err == nil {
 				total, read = total+n, true
 			}
 		}

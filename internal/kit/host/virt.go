@@ -35,7 +35,7 @@ var vendors = []struct {
 // runtime leaves. It can be fooled; a row says what was seen.
 func (r *reader) virtualisation() *string {
 	var seen []string
-	cpuinfo, cpuErr := r.file("proc/cpuinfo")
+	cpuinfo, cpuErr := r.Read("proc/cpuinfo")
 	flags := strings.Contains(cpuinfo, "\nflags") // of x86, which has the hypervisor bit
 	bit := parseCPUInfo(cpuinfo).hypervisor
 	machine, known := r.machine(bit, flags && !bit)
@@ -62,12 +62,12 @@ func (r *reader) virtualisation() *string {
 // says that it is one; noBit: it would, and does not. known says whether there
 // was anything else to tell by.
 func (r *reader) machine(bit, noBit bool) (name string, known bool) {
-	if s := strings.ToLower(r.trimmed("proc/sys/kernel/osrelease")); strings.Contains(s, "microsoft") {
+	if s := strings.ToLower(r.Trimmed("proc/sys/kernel/osrelease")); strings.Contains(s, "microsoft") {
 		return "wsl", true
 	}
 	dmi := ""
 	for _, f := range []string{"sys_vendor", "product_name", "board_vendor", "bios_vendor"} {
-		if s := r.trimmed("sys/class/dmi/id/" + f); s != "" {
+		if s := r.Trimmed("sys/class/dmi/id/" + f); s != "" {
 			dmi += s + " "
 		}
 	}
@@ -76,10 +76,10 @@ func (r *reader) machine(bit, noBit bool) (name string, known bool) {
 			return v.name, true
 		}
 	}
-	if s := r.trimmed("sys/hypervisor/type"); s != "" {
+	if s := r.Trimmed("sys/hypervisor/type"); s != "" {
 		return s, true
 	}
-	if s := strings.Trim(r.trimmed("proc/device-tree/hypervisor/compatible"), "\x00"); s != "" { // ARM and POWER
+	if s := strings.Trim(r.Trimmed("proc/device-tree/hypervisor/compatible"), "\x00"); s != "" { // ARM and POWER
 		name, _, _ = strings.Cut(s, "\x00")
 		return strings.TrimPrefix(name, "linux,"), true
 	}
@@ -90,25 +90,25 @@ func (r *reader) machine(bit, noBit bool) (name string, known bool) {
 }
 
 func (r *reader) container() string {
-	if s := r.trimmed("run/systemd/container"); s != "" {
+	if s := r.Trimmed("run/systemd/container"); s != "" {
 		return s
 	}
 	// Only root may read it, and only in some containers is it set.
-	for kv := range strings.SplitSeq(r.trimmed("proc/1/environ"), "\x00") {
+	for kv := range strings.SplitSeq(r.Trimmed("proc/1/environ"), "\x00") {
 		if name, ok := strings.CutPrefix(kv, "container="); ok && name != "" {
 			return name
 		}
 	}
-	if _, err := r.file("var/run/secrets/kubernetes.io/serviceaccount/namespace"); err == nil {
+	if _, err := r.Read("var/run/secrets/kubernetes.io/serviceaccount/namespace"); err == nil {
 		return "kubernetes"
 	}
-	if _, err := r.file(".dockerenv"); err == nil {
+	if _, err := r.Read(".dockerenv"); err == nil {
 		return "docker"
 	}
-	if _, err := r.file("run/.containerenv"); err == nil {
+	if _, err := r.Read("run/.containerenv"); err == nil {
 		return "podman"
 	}
-	if s, err := r.file("proc/1/cgroup"); err == nil {
+	if s, err := r.Read("proc/1/cgroup"); err == nil {
 		for _, name := range []string{"docker", "kubepods", "containerd", "lxc"} {
 			if strings.Contains(s, name) {
 				return name

@@ -13,12 +13,17 @@ type Arm struct {
 	Name   string `json:"name"`
 	Target string `json:"target"` // adapter; "auto": found by asking
 
-	// One of: a server that runs, a command that starts one, or neither, which is
-	// our own engine.
+	// One of: a server that runs, a command that starts one, or neither: then the
+	// engine that Target names is started, as its adapter knows to.
 	URL     string            `json:"url,omitempty"`
 	Command []string          `json:"command,omitempty"` // program and arguments; see Argv for what is filled in
-	Flags   []string          `json:"flags,omitempty"`   // further arguments of assay serve
 	Env     map[string]string `json:"env,omitempty"`     // set on top of the environment
+
+	// Of an engine that is started by its name.
+	Program   []string `json:"program,omitempty"`    // it, and what precedes all flags; empty: its usual name
+	Flags     []string `json:"flags,omitempty"`      // further arguments, which win over what the plan sets
+	Threads   *int     `json:"threads,omitempty"`    // nil: left to the engine
+	GPULayers *int     `json:"gpu_layers,omitempty"` // nil: left to the engine
 
 	Model     string `json:"model,omitempty"`      // file that is started with: it is hashed, and its tokenizer counts
 	Tokenizer string `json:"tokenizer,omitempty"`  // file whose tokenizer counts, where it is not the model's
@@ -39,7 +44,7 @@ type Kind string
 const (
 	Attached Kind = "attached" // it runs already, and is never stopped
 	Started  Kind = "started"  // by the arm's command
-	Own      Kind = "own"      // our own engine, started as anyone would
+	Named    Kind = "named"    // by the name of its engine: ours, or one whose adapter can start it
 )
 
 // Kind says how the arm's target comes to be.
@@ -50,14 +55,13 @@ func (a *Arm) Kind() Kind {
 	case len(a.Command) > 0:
 		return Started
 	}
-	return Own
+	return Named
 }
 
 // Launch is what is known only when an arm is started.
 type Launch struct {
-	Executable string // of this program, for our own engine
-	Port       int    // a free port: $(port); 0: not known yet, and $(port) stays
-	Context    int    // positions that the plan needs: $(context)
+	Port    int // a free port: $(port); 0: not known yet, and $(port) stays
+	Context int // positions that the plan needs: $(context)
 }
 
 // Names that are filled in when an arm is started, beside those of its matrix.
@@ -67,30 +71,24 @@ const (
 	nameModel   = "model"
 )
 
-// Argv is the command line that starts the arm, nil for an attached one. In
-// commands and flags $(port), $(context) and $(model) are filled in; $$( is a
-// plain $(.
+// Argv is the command of an arm that has one, and the further arguments of one
+// that is started by its engine's name, with $(port), $(context) and $(model)
+// filled in; $$( is a plain $(. It is nil for an attached arm.
 func (a *Arm) Argv(l Launch) []string {
+	args := a.Command
+	if a.Kind() == Named {
+		args = a.Flags
+	}
 	known := map[string]string{nameContext: itoa(l.Context), nameModel: a.Model}
 	if l.Port != 0 {
 		known[namePort] = itoa(l.Port)
 	}
-	fill := func(args []string) []string {
-		out := make([]string, 0, len(args))
-		for _, s := range args {
-			s, _ = expand(s, known, true)
-			out = append(out, s)
-		}
-		return out
+	var out []string
+	for _, s := range args {
+		s, _ = expand(s, known, true)
+		out = append(out, s)
 	}
-	switch a.Kind() {
-	case Attached:
-		return nil
-	case Started:
-		return fill(a.Command)
-	}
-	argv := []string{l.Executable, "serve", "--model", a.Model, "--host", "127.0.0.1", "--port", "0", "--parallel", "1", "--context", itoa(l.Context)}
-	return append(argv, fill(a.Flags)...)
+	return out
 }
 
 // Environ is an environment with the arm's own settings on top, in a fixed order.
@@ -113,8 +111,9 @@ var draftFlags = []string{
 	"--speculative-config", "--speculative-algorithm",
 }
 
-// looksDrafting says whether a command line has one of the known flags.
-func looksDrafting(args []string) bool {
+// Drafting says whether a command line has one of the flags that are known to turn
+// drafting on.
+func Drafting(args []string) bool {
 	return slices.ContainsFunc(args, func(a string) bool {
 		name, _, _ := strings.Cut(a, "=")
 		return slices.Contains(draftFlags, name)

@@ -59,7 +59,7 @@ type judge func(wrong bool, key, format string, args ...any) bool
 
 func (p *Plan) checkArms(bad judge) {
 	const want = "(want letters, digits, '.', '_' and '-', at most 100)"
-	bad(p.Arm != "" && !armName.MatchString(p.Arm), "arm", "%q can't name files %s", cut(p.Arm), want)
+	bad(len(p.Arms) == 0, "arms", "there are none (want at least one engine to measure)")
 	seen := map[string]string{}
 	for i, a := range p.Arms {
 		at := a.at
@@ -93,7 +93,7 @@ func (p *Plan) checkCells(bad judge) {
 	seen := map[int]bool{}
 	for i, n := range p.Contexts {
 		key := "contexts"
-		if p.Arms != nil {
+		if p.source != nil {
 			key = fmt.Sprintf("contexts[%d]", i)
 		}
 		if bad(n < 1 || n > prompt.MaxCount, key, "%d tokens (want 1 to %d)", n, prompt.MaxCount) {
@@ -135,6 +135,7 @@ func (p *Plan) checkCounts(bad judge) {
 func (p *Plan) checkRequest(bad judge) {
 	bad(p.MaxTokens < 1 || p.MaxTokens > prompt.MaxCount, "max_tokens", "%d (want at least 1)", p.MaxTokens)
 	bad(p.MinSeconds < 0 || p.MinSeconds > maxDuration.Seconds(), "min_seconds", "%v (want a number of seconds)", p.MinSeconds)
+	bad(p.MinSeconds > 0 && p.Warmups == 0, "warm_ups", "0, but min_seconds needs one: the rate of the first warm-up says how many tokens take that long")
 	bad(p.MinSeconds > 0 && p.TokensAtMost < p.MaxTokens, "tokens_at_most", "%d is less than max_tokens, %d", p.TokensAtMost, p.MaxTokens)
 	within := func(v *float64, key string, low, high float64) {
 		if v != nil {
@@ -172,7 +173,7 @@ func (p *Plan) size() float64 {
 		cells = float64(len(p.Prompts))
 	}
 	perCell := float64(p.Repeats) + float64(p.Warmups)*float64(p.Rounds())
-	return cells * float64(len(p.arms())) * perCell * float64(p.turns())
+	return cells * float64(len(p.Arms)) * perCell * float64(p.turns())
 }
 
 // promptName is the name of a cell whose prompt is a file.

@@ -232,6 +232,14 @@ func (r *reader) whole(to *int) handler {
 	}
 }
 
+// given is whole for a number that may be left out.
+func (r *reader) given(to **int) handler {
+	return func(n *yaml.Node, key string) {
+		*to = new(int)
+		r.whole(*to)(n, key)
+	}
+}
+
 func (r *reader) tokens(to *int) handler {
 	return func(n *yaml.Node, key string) {
 		s, ok := r.word(n, key, "a token count such as 4096, 4K, 128K or 4Ki")

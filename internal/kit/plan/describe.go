@@ -75,8 +75,9 @@ func roundUp(d time.Duration) time.Duration {
 }
 
 // Describe is what assay run --dry-run prints: what a schedule of the plan does,
-// its arms first, and for how long.
-func (p *Plan) Describe(s Schedule) string {
+// its arms first, and for how long. command is the command line of an arm that is
+// started by its engine's name; nil: it is told in words.
+func (p *Plan) Describe(s Schedule, command func(*Arm, Launch) []string) string {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-9s %s\n", name, fmt.Sprintf(format, args...))
@@ -85,11 +86,7 @@ func (p *Plan) Describe(s Schedule) string {
 		line("plan", "%s", p.Name)
 	}
 	for _, a := range p.Arms {
-		what := strings.Join(a.Argv(Launch{Executable: "assay", Context: p.ContextFor(p.Longest())}), " ")
-		if a.Kind() == Attached {
-			what = "attach to " + a.URL
-		}
-		line("arm", "%s: %s", a.Name, what)
+		line("arm", "%s: %s", a.Name, a.inWords(Launch{Context: p.ContextFor(p.Longest())}, command))
 	}
 	for _, c := range p.cells() {
 		size := "all of " + c.prompt
@@ -118,6 +115,32 @@ func (p *Plan) Describe(s Schedule) string {
 	return b.String()
 }
 
+// inWords is how an arm's target comes to be.
+func (a *Arm) inWords(l Launch, command func(*Arm, Launch) []string) string {
+	switch {
+	case a.Kind() == Attached:
+		return "attach to " + a.URL
+	case a.Kind() == Started:
+		return strings.Join(a.Argv(l), " ")
+	case command != nil:
+		return strings.Join(command(a, l), " ")
+	}
+	words := fmt.Sprintf("start %s with %s, a context of %d", a.Target, a.Model, l.Context)
+	if a.Model == "" {
+		words = fmt.Sprintf("start %s with a context of %d", a.Target, l.Context)
+	}
+	if a.Threads != nil {
+		words += ", " + count(*a.Threads, "thread")
+	}
+	if a.GPULayers != nil {
+		words += ", " + count(*a.GPULayers, "GPU layer")
+	}
+	if more := a.Argv(l); len(more) > 0 {
+		words += ", and " + strings.Join(more, " ")
+	}
+	return words
+}
+
 func count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -144,7 +167,7 @@ func (p *Plan) perCell() string {
 }
 
 func (p *Plan) orderInWords() string {
-	arms, rounds := len(p.arms()), p.Rounds()
+	arms, rounds := len(p.Arms), p.Rounds()
 	switch {
 	case p.InOrder() == Interleaved && arms > 1:
 		return fmt.Sprintf("interleaved: all %d arms are up at once and take turns, %s of each", arms, count(rounds, "start"))
@@ -170,7 +193,7 @@ func (p *Plan) letters() string {
 			out = append(out, "...")
 			break
 		}
-		for i, a := range p.arms() {
+		for i, a := range p.Arms {
 			if a.Name == step.Arm {
 				out = append(out, letter(i))
 			}
@@ -204,6 +227,7 @@ func (p *Plan) conditions() [][2]string {
 	add(p.Idle > 0, "idle", "watched for %s after each start", shortDuration(p.Idle))
 	add(p.WallMeter.Given(), "meter", "%s", strings.Join(append(p.WallMeter.Command, p.WallMeter.File), " "))
 	add(len(p.Require) > 0, "require", "%s", join(p.Require, "and"))
+	add(p.WhenUnfit == Measure, "unfit", "measured all the same, with a warning")
 	return out
 }
 

@@ -39,7 +39,7 @@ func FuzzParse(f *testing.F) {
 		if len(s.Runs()) == 0 || float64(len(s.Runs())) != p.size() {
 			t.Fatalf("%d runs, size %v", len(s.Runs()), p.size())
 		}
-		if p.Describe(s) == "" || p.Check() != nil || p.Resumable(p) != nil {
+		if p.Describe(s, nil) == "" || p.Check() != nil || p.Resumable(p) != nil {
 			t.Fatal(p.Check(), p.Resumable(p))
 		}
 	})

@@ -74,6 +74,7 @@ func Parse(file string, data []byte, o Options) (*Plan, error) {
 	}
 	p := Defaults()
 	r.plan(root, &p, o)
+	p.source = &r.source
 	if len(r.problems) == 0 {
 		for _, f := range p.check() {
 			r.failAt(f.key, "%s", f.text)
@@ -82,7 +83,6 @@ func Parse(file string, data []byte, o Options) (*Plan, error) {
 	if len(r.problems) > 0 {
 		return nil, r.problems.asError()
 	}
-	p.source = &r.source
 	return &p, nil
 }
 
@@ -90,7 +90,7 @@ func Parse(file string, data []byte, o Options) (*Plan, error) {
 var keys = []string{
 	"arms", "contexts", "prompts", "text", "repeats", "warm_ups", "blocks", "order", "slices",
 	"max_tokens", "min_seconds", "tokens_at_most", "natural_stop", "sampling", "reasoning", "cache", "turns", "turn_tokens",
-	"cool_down", "idle", "guard", "noise", "require", "wall_meter", "name", "about",
+	"cool_down", "idle", "guard", "noise", "require", "when_unfit", "wall_meter", "name", "about",
 }
 
 func (r *reader) plan(n *yaml.Node, p *Plan, o Options) {
@@ -135,6 +135,7 @@ func (r *reader) plan(n *yaml.Node, p *Plan, o Options) {
 		"guard":          func(n *yaml.Node, key string) { r.guard(n, key, p) },
 		"noise":          func(n *yaml.Node, key string) { r.noise(n, key, &p.Noise) },
 		"require":        func(n *yaml.Node, key string) { r.require(n, key, p) },
+		"when_unfit":     oneOf(r, &p.WhenUnfit, Refuse, Measure),
 		"wall_meter": func(n *yaml.Node, key string) {
 			r.object(n, key, map[string]handler{
 				"command": r.texts(&p.WallMeter.Command), "file": r.path(&p.WallMeter.File),

@@ -12,7 +12,7 @@ import (
 // maxArms bounds what a matrix can become.
 const maxArms = 256
 
-var armKeys = []string{"name", "target", "url", "command", "model", "flags", "env", "tokenizer", "log", "model_name", "key_env", "drafts", "matrix"}
+var armKeys = []string{"name", "target", "url", "command", "model", "program", "flags", "threads", "gpu_layers", "env", "tokenizer", "log", "model_name", "key_env", "drafts", "matrix"}
 
 // arms reads the list of arms and expands each one's matrix.
 func (r *reader) arms(root *yaml.Node, items []*yaml.Node, given bool, p *Plan, o Options) {
@@ -47,6 +47,9 @@ func (r *reader) arms(root *yaml.Node, items []*yaml.Node, given bool, p *Plan, 
 	}
 }
 
+// secretName are variables that look like keys.
+var secretName = regexp.MustCompile(`(?i)(_KEY|_TOKEN|SECRET|PASSWORD)$`)
+
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // arm reads one item of the list, its matrix apart.
@@ -59,7 +62,10 @@ func (r *reader) arm(n *yaml.Node, key string, o Options) (Arm, matrix) {
 		"url":        r.text(&a.URL),
 		"command":    r.texts(&a.Command),
 		"model":      r.text(&a.Model),
+		"program":    r.texts(&a.Program),
 		"flags":      r.texts(&a.Flags),
+		"threads":    r.given(&a.Threads),
+		"gpu_layers": r.given(&a.GPULayers),
 		"tokenizer":  r.text(&a.Tokenizer),
 		"log":        r.text(&a.Log),
 		"model_name": r.text(&a.ModelName),
@@ -78,6 +84,9 @@ func (r *reader) arm(n *yaml.Node, key string, o Options) (Arm, matrix) {
 				if !envName.MatchString(name.Value) {
 					r.fail(name, key, "%q is not the name of a variable", cut(name.Value))
 				}
+				if secretName.MatchString(name.Value) {
+					r.fail(name, path, "a key in a plan would reach the folder of the rows (want it in the environment of assay, which started targets inherit)")
+				}
 				if s, ok := r.word(value, path, "text"); ok {
 					a.Env[name.Value] = s
 				}
@@ -93,14 +102,14 @@ func (r *reader) arm(n *yaml.Node, key string, o Options) (Arm, matrix) {
 	}
 	if a.Target == "" {
 		a.Target = "auto"
-		if a.Kind() == Own {
-			a.Target = "assay"
+		if a.Kind() == Named {
+			a.Target = ownTarget
 		}
 	}
-	if a.Model == "" && a.Kind() == Own {
-		a.Model = "builtin:seedling"
+	if a.Model == "" && a.Kind() == Named && a.Target == ownTarget {
+		a.Model = builtIn
 	}
-	a.Drafts = drafts || !draftsGiven && (looksDrafting(a.Command) || looksDrafting(a.Flags))
+	a.Drafts = drafts || !draftsGiven && (Drafting(a.Command) || Drafting(a.Flags))
 	r.armFits(&a, key)
 	if o.Targets != nil && a.Target != "auto" && !slices.Contains(o.Targets, a.Target) {
 		r.failAt(key+".target", "no adapter is called %q%s", cut(a.Target), didYouMean(a.Target, append([]string{"auto"}, o.Targets...)))
@@ -120,21 +129,33 @@ func (r *reader) armFits(a *Arm, key string) {
 		const running = "the server at url runs already"
 		rule(len(a.Command) > 0, "command", "%s (want url or command, not both)", running)
 		rule(len(a.Flags) > 0, "flags", "%s and has its own", running)
+		rule(len(a.Program) > 0, "program", "%s", running)
+		rule(a.Threads != nil, "threads", "%s and has its own", running)
+		rule(a.GPULayers != nil, "gpu_layers", "%s and has its own", running)
 		rule(len(a.Env) > 0, "env", "%s and has its own", running)
 		rule(a.Model != "", "model", "which files the server at url has loaded is not known (want tokenizer, for a file to count with, or model_name)")
 	case Started:
-		rule(len(a.Flags) > 0, "flags", "they are for our own engine; a command holds its own")
+		const holds = "it is for an engine that target names; a command holds its own"
+		rule(len(a.Flags) > 0, "flags", holds)
+		rule(len(a.Program) > 0, "program", holds)
+		rule(a.Threads != nil, "threads", holds)
+		rule(a.GPULayers != nil, "gpu_layers", holds)
 		rule(a.Log != "", "log", "a started target logs to the folder of the rows")
 		rule(a.Model != "" && !mentions(a.Command, nameModel), "model", "the command does not load it (want $(model) in command)")
 		rule(a.Model == "" && mentions(a.Command, nameModel), "command", "$(model) is there, but no model")
 		rule(strings.TrimSpace(a.Command[0]) == "", "command", "the program has no name")
-	case Own:
-		rule(a.Target != "assay", "target", "without url or command it is our own engine that is measured (want command, to start a %s)", cut(a.Target))
+	case Named:
+		rule(a.Target == "auto", "target", "which engine is to be started is not said (want the name of one, or url, or command)")
+		rule(a.Target == "openai", "target", "an openai server is none that can be started by its name (want url, or command)")
+		rule(a.Target != ownTarget && a.Model == builtIn, "model", "only our own engine has the built-in model (want a file: models/seedling/formats has the same model)")
 		rule(a.Log != "", "log", "a started target logs to the folder of the rows")
-		rule(a.Tokenizer != "", "tokenizer", "our engine's model file has the tokenizer")
+		rule(a.Tokenizer != "" && a.Target == ownTarget, "tokenizer", "our engine's model file has the tokenizer")
+		rule(a.Threads != nil && *a.Threads < 1, "threads", "want 1 or more")
+		rule(a.GPULayers != nil && *a.GPULayers < 0, "gpu_layers", "want 0 or more")
+		rule(len(a.Program) > 0 && strings.TrimSpace(a.Program[0]) == "", "program", "the program has no name")
 		for i, f := range a.Flags {
 			name, _, _ := strings.Cut(f, "=")
-			rule(slices.Contains(ownFlags, name), fmt.Sprintf("flags[%d]", i), "%s is set by the plan itself", cut(f))
+			rule(slices.Contains(setFlags, name) || a.Target == ownTarget && slices.Contains(ownFlags, name), fmt.Sprintf("flags[%d]", i), "%s is set by the plan itself", cut(f))
 		}
 	}
 	for name, args := range map[string][]string{"command": a.Command, "flags": a.Flags} {
@@ -150,8 +171,18 @@ func (r *reader) armFits(a *Arm, key string) {
 	}
 }
 
-// ownFlags are set when our engine is started for a plan.
-var ownFlags = []string{"-m", "--model", "--host", "--port", "-np", "--parallel", "-c", "--context", "--ctx-size"}
+// The target and the model that are meant where a plan names none.
+const (
+	ownTarget = "assay"
+	builtIn   = "builtin:seedling"
+)
+
+// setFlags are set when an engine is started by its name: by the plan's own keys
+// for the same, or by whoever starts it.
+var setFlags = []string{"-m", "--model", "--host", "--port"}
+
+// ownFlags are set as well when that is our engine.
+var ownFlags = []string{"-np", "--parallel", "-c", "--context", "--ctx-size"}
 
 // keyFlags carry a key on the command lines of engines that are known.
 var keyFlags = []string{"--api-key", "-api-key"}
@@ -203,6 +234,7 @@ func (r *reader) expanded(a Arm, combo map[string]string, names []string, key st
 	a.Log = r.resolve(fill(a.Log, "log", false))
 	a.ModelName = fill(a.ModelName, "model_name", false)
 	a.Command = each(a.Command, "command")
+	a.Program = each(a.Program, "program")
 	a.Flags = each(a.Flags, "flags")
 	if a.Env != nil {
 		env := map[string]string{}

@@ -78,7 +78,7 @@ func TestEveryKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "every-key.json", string(text)+"\n")
-	golden(t, "every-key.txt", p.Describe(p.Schedule()))
+	golden(t, "every-key.txt", p.Describe(p.Schedule(), nil))
 
 	// A plan that was kept as JSON is the same plan.
 	var again Plan
@@ -129,7 +129,7 @@ func TestExamples(t *testing.T) {
 				t.Error(err)
 			}
 			s := p.Schedule()
-			text := strings.ReplaceAll(p.Describe(s), "../../../", "") + "\n" + s.String()
+			text := strings.ReplaceAll(p.Describe(s, nil), "../../../", "") + "\n" + s.String()
 			golden(t, "examples/"+name+".txt", text)
 
 			embedded, err := Load(ExamplePrefix+name, Options{Targets: targets})
@@ -186,7 +186,7 @@ func TestProblems(t *testing.T) {
 		"a name for no file": {"arms: [{name: a/b}]", `plan.yaml:1:15: arms[0].name: "a/b" can't name files`},
 		"a name twice":       {"arms: [{name: a}, {name: A}]", `plan.yaml:1:26: arms[1].name: two arms are called A`},
 		"an adapter":         {"arms: [{name: a, target: lama-server, command: [x]}]", `plan.yaml:1:26: arms[0].target: no adapter is called "lama-server" (did you mean llama-server?)`},
-		"no command":         {"arms: [{name: a, target: openai}]", `plan.yaml:1:26: arms[0].target: without url or command it is our own engine that is measured (want command, to start a openai)`},
+		"no command":         {"arms: [{name: a, target: openai}]", `plan.yaml:1:26: arms[0].target: an openai server is none that can be started by its name (want url, or command)`},
 		"url and command":    {"arms: [{name: a, url: \"http://x\", command: [y]}]", `plan.yaml:1:44: arms[0].command: the server at url runs already (want url or command, not both)`},
 		"url and env":        {"arms: [{name: a, url: \"http://x\", env: {A: 1}}]", `plan.yaml:1:40: arms[0].env: the server at url runs already and has its own`},
 		"url and model":      {"arms: [{name: a, url: \"http://x\", model: m}]", `plan.yaml:1:42: arms[0].model: which files the server at url has loaded is not known (want tokenizer`},

@@ -15,14 +15,12 @@ import (
 )
 
 // Plan is what to measure. The zero value of a field is its default where the
-// comment names one. A plan made from flags has no Arms: it has one arm, called
-// Arm, which the caller starts or attaches to.
+// comment names one.
 type Plan struct {
 	Name  string `json:"name,omitempty"`  // of the plan, for people
 	About string `json:"about,omitempty"` // what it is for, for people
 
-	Arm  string `json:"arm,omitempty"` // name of the one arm of a plan without Arms; empty until the target is known
-	Arms []Arm  `json:"arms,omitempty"`
+	Arms []Arm `json:"arms,omitempty"`
 
 	Contexts []int    `json:"contexts,omitempty"` // sizes of the prompts' slices, in tokens
 	Prompts  []string `json:"prompts,omitempty"`  // files that are read whole, instead of slices: a cell each
@@ -68,6 +66,7 @@ type Plan struct {
 	Noise     Noise     `json:"noise,omitzero"`
 	Require   []string  `json:"require,omitempty"` // figures without which the plan is not worth running: Requirements
 	WallMeter WallMeter `json:"wall_meter,omitzero"`
+	WhenUnfit WhenUnfit `json:"when_unfit,omitempty"` // empty: Refuse
 
 	source *source // of a plan from a file
 }
@@ -96,6 +95,15 @@ const (
 	// Warm: the runs of a cell repeat the prompt of its warm-up within a start, so
 	// that the cache can answer.
 	Warm Cache = "warm"
+)
+
+// WhenUnfit is what to do on a machine that is not fit for the plan.
+type WhenUnfit string
+
+// What to do there.
+const (
+	Refuse  WhenUnfit = "refuse"  // start nothing
+	Measure WhenUnfit = "measure" // say so, and go on
 )
 
 // CoolDown is what to wait for before a run. The zero value waits for nothing.
@@ -146,14 +154,6 @@ func Defaults() Plan {
 	}
 }
 
-// arms are the plan's arms, the nameless one of flags included.
-func (p *Plan) arms() []Arm {
-	if len(p.Arms) == 0 {
-		return []Arm{{Name: p.Arm}}
-	}
-	return p.Arms
-}
-
 // ArmNamed finds an arm by its name.
 func (p *Plan) ArmNamed(name string) (*Arm, bool) {
 	for i := range p.Arms {
@@ -171,12 +171,12 @@ func (p *Plan) InOrder() Order {
 	if p.Order != "" {
 		return p.Order
 	}
-	for _, a := range p.arms() {
+	for _, a := range p.Arms {
 		if a.Kind() != Attached {
 			return InBlocks
 		}
 	}
-	if len(p.arms()) > 1 {
+	if len(p.Arms) > 1 {
 		return Interleaved
 	}
 	return InBlocks
@@ -188,7 +188,7 @@ func (p *Plan) Rounds() int {
 	switch {
 	case p.Blocks > 0:
 		return p.Blocks
-	case len(p.arms()) > 1 && p.InOrder() == InBlocks && p.Repeats > 1:
+	case len(p.Arms) > 1 && p.InOrder() == InBlocks && p.Repeats > 1:
 		return 2
 	}
 	return 1

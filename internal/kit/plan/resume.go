@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // Done is what the rows of an earlier try say of one run.
@@ -96,6 +98,28 @@ func (p *Plan) Resumable(before *Plan) error {
 	return nil
 }
 
+// Relative is the first file or program of the plan whose path starts from the
+// working directory; empty: none does.
+func (p *Plan) Relative() string {
+	paths := append([]string{p.Text, p.WallMeter.File}, p.Prompts...)
+	for i := range p.Arms {
+		a := &p.Arms[i]
+		paths = append(paths, a.Model, a.Tokenizer, a.Log)
+		if len(a.Command) > 0 && strings.ContainsRune(a.Command[0], filepath.Separator) {
+			paths = append(paths, a.Command[0])
+		}
+		if len(a.Program) > 0 && strings.ContainsRune(a.Program[0], filepath.Separator) {
+			paths = append(paths, a.Program[0])
+		}
+	}
+	for _, path := range paths {
+		if path != "" && !filepath.IsAbs(path) && !strings.HasPrefix(path, "builtin:") {
+			return path
+		}
+	}
+	return ""
+}
+
 // whatARunIs are the settings that all runs share and that make them what they
 // are, as JSON, by name.
 func (p *Plan) whatARunIs() map[string]string {
@@ -104,7 +128,7 @@ func (p *Plan) whatARunIs() map[string]string {
 	q.Warmups, q.Repeats, q.Blocks, q.Order = 0, 0, 0, p.InOrder()
 	q.Slices = p.SliceCount()
 	q.CoolDown, q.Idle, q.RunLimit, q.StartLimit = CoolDown{}, 0, 0, 0
-	q.Guard, q.Noise, q.Require, q.WallMeter = nil, Noise{}, nil, WallMeter{}
+	q.Guard, q.Noise, q.Require, q.WallMeter, q.WhenUnfit = nil, Noise{}, nil, WallMeter{}, ""
 	if q.Cache == "" {
 		q.Cache = Cold
 	}

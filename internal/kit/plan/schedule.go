@@ -120,7 +120,7 @@ func (s Schedule) Starts() int {
 func (p *Plan) Schedule() Schedule {
 	b := builder{plan: p}
 	for round := range p.Rounds() {
-		arms := slices.Clone(p.arms())
+		arms := slices.Clone(p.Arms)
 		if round%2 == 1 {
 			slices.Reverse(arms)
 		}

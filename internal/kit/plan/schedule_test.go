@@ -113,7 +113,7 @@ func TestScheduleProperties(t *testing.T) {
 		for i := range want {
 			want[i] = i
 		}
-		if n := len(p.arms()) * len(p.cells()) * p.turns(); len(repeats) != n {
+		if n := len(p.Arms) * len(p.cells()) * p.turns(); len(repeats) != n {
 			t.Fatalf("%d cells, want %d", len(repeats), n)
 		}
 		for cell, got := range repeats {

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"assay/internal/kit/stats"
 )
 
 // maxText is the longest text of a row, in characters, that a note repeats.
@@ -13,19 +15,22 @@ const maxText = 240
 // maxRule is the same for the words of a timing rule.
 const maxRule = 400
 
-// notes are the lines below the table, the gravest first.
-func (r *Report) notes() []string {
+// notes are the lines below the table, the gravest first. With all of them comes
+// why figures are missing that the short table has no column for.
+func (r *Report) notes(all bool) []string {
 	var out []string
 	out = append(out, r.failureNotes()...)
 	for _, c := range r.Cells {
-		out = append(out, c.goneNotes()...)
+		out = append(out, c.goneNotes(all)...)
 	}
 	out = append(out, r.leftOutNotes()...)
 	out = append(out, r.variantNotes()...)
 	out = append(out, r.countNotes()...)
+	out = append(out, r.outlierNotes()...)
 	out = append(out, r.startNotes()...)
+	out = append(out, r.warmupNotes()...)
 	out = append(out, r.armNotes()...)
-	out = append(out, "n: runs summed up; each figure is the median of them and their range. TTFT: ms from the first request byte to the first token, by the client's clock.")
+	out = append(out, "n: runs summed up; each figure is the median of them, their range (min–max)"+r.intervalWords()+" TTFT: ms from the first request byte to the first token, by the client's clock.")
 	out = append(out, r.promptNotes()...)
 	out = append(out, r.ruleNotes()...)
 	return out
@@ -55,19 +60,9 @@ func orUnknown(s string) string {
 	return clean(s)
 }
 
-// label is a figure's name in a note.
-func label(path string) string {
-	for _, f := range shownFigures {
-		if f.path == path {
-			return f.label
-		}
-	}
-	return clean(path)
-}
-
 // goneNotes says what the cell does not show. Figures that are gone for one
 // reason in as many runs share a note.
-func (c *Cell) goneNotes() []string {
+func (c *Cell) goneNotes(all bool) []string {
 	var out []string
 	add := func(word string, list []Gone) {
 		for len(list) > 0 {
@@ -85,12 +80,14 @@ func (c *Cell) goneNotes() []string {
 			if len(first.Codes) > 0 {
 				why = clean(strings.Join(first.Codes, ", ")) + ": " + why
 			}
-			out = append(out, fmt.Sprintf("%s %s: %s %d of %d %s (%s)", c.name(), clean(c.Ctx), word, first.Runs, c.Runs, strings.Join(figures, ", "), why))
+			out = append(out, fmt.Sprintf("%s %s: %s %d of %d %s (%s)", c.name(), c.where(), word, first.Runs, c.Runs, strings.Join(figures, ", "), why))
 			list = rest
 		}
 	}
 	add("withheld:", c.Withheld)
-	add("no value:", c.Missing)
+	add("no value:", slices.DeleteFunc(slices.Clone(c.Missing), func(g Gone) bool {
+		return !all && !slices.ContainsFunc(Figures[:mainFigures], func(f Figure) bool { return f.Path == g.Figure })
+	}))
 	return out
 }
 
@@ -124,7 +121,7 @@ func (r *Report) variantNotes() []string {
 		}
 		same := []*Cell{c}
 		for _, o := range r.Cells[i+1:] {
-			if o.Arm == c.Arm && o.Ctx == c.Ctx {
+			if o.Arm == c.Arm && o.where() == c.where() {
 				same = append(same, o)
 			}
 		}
@@ -143,7 +140,7 @@ func (r *Report) variantNotes() []string {
 				differ = append(differ, name)
 			}
 		}
-		out = append(out, fmt.Sprintf("%s %s: [1] to [%d] are not pooled, for they differ in %s.", clean(c.Arm), clean(c.Ctx), len(same), strings.Join(differ, ", ")))
+		out = append(out, fmt.Sprintf("%s %s: [1] to [%d] are not pooled, for they differ in %s.", clean(c.Arm), c.where(), len(same), strings.Join(differ, ", ")))
 	}
 	return out
 }
@@ -154,6 +151,99 @@ func distinct(cells []*Cell, of func(*Cell) string) int {
 		seen[of(c)] = true
 	}
 	return len(seen)
+}
+
+// intervalWords says what the intervals are and what is missing for them.
+func (r *Report) intervalWords() string {
+	need := stats.MedianNeeds(Confidence)
+	over := map[string]bool{}
+	few := false
+	for _, c := range r.Cells {
+		for _, f := range Figures[:mainFigures] {
+			switch s := c.Figures[f.Path]; {
+			case s == nil:
+			case s.Interval == nil:
+				few = true
+			default:
+				over[s.IntervalOver] = true
+			}
+		}
+	}
+	words := strings.Join(slices.Sorted(maps.Keys(over)), " or ")
+	switch {
+	case words == "":
+		return fmt.Sprintf("; a 95 %% interval of the median needs %d runs.", need)
+	case few:
+		return fmt.Sprintf(" and, over %s, the 95 %% interval of the median (needs %d).", words, need)
+	}
+	return fmt.Sprintf(" and, over %s, the 95 %% interval of the median.", words)
+}
+
+// outlierNotes tell of values far from the others. They are in all figures.
+func (r *Report) outlierNotes() []string {
+	var out []string
+	for _, c := range r.Cells {
+		var parts []string
+		for _, f := range Figures[:mainFigures] {
+			s := c.Figures[f.Path]
+			if s == nil || len(s.Outliers) == 0 {
+				continue
+			}
+			parts = append(parts, s.farOff(f))
+		}
+		if parts != nil {
+			out = append(out, fmt.Sprintf("%s %s: far from the rest, and kept: %s.", c.name(), c.where(), strings.Join(parts, "; ")))
+		}
+	}
+	return out
+}
+
+// farOff names the outliers, the first three by their rows.
+func (s *Stat) farOff(f Figure) string {
+	const most = 3
+	digits := decimals(s.Median)
+	var values []string
+	for i, o := range s.Outliers {
+		if i == most {
+			values = append(values, fmt.Sprintf("%d more", len(s.Outliers)-most))
+			break
+		}
+		values = append(values, fmt.Sprintf("%s (%s)", number(o.Value, digits), clean(o.RowID)))
+	}
+	return fmt.Sprintf("%s %s %s", f.Label, f.Unit, strings.Join(values, ", "))
+}
+
+// warmupNotes give the warm-ups' figures, which are in nothing else.
+func (r *Report) warmupNotes() []string {
+	const most = 6
+	var parts []string
+	more := 0
+	for _, c := range r.Cells {
+		w := c.WarmUps
+		var figures []string
+		for _, f := range Figures[:mainFigures] {
+			if s := w.Figures[f.Path]; s != nil {
+				figures = append(figures, fmt.Sprintf("%s %s %s", f.Label, number(s.Median, decimals(s.Median)), f.Unit))
+			}
+		}
+		if figures == nil {
+			figures = []string{"no figure that may be shown"}
+		}
+		switch {
+		case w.Runs == 0:
+		case len(parts) == most:
+			more++
+		default:
+			parts = append(parts, fmt.Sprintf("%s %s (%d): %s", c.name(), c.where(), w.Runs, strings.Join(figures, ", ")))
+		}
+	}
+	if parts == nil {
+		return nil
+	}
+	if more > 0 {
+		parts = append(parts, fmt.Sprintf("and those of %d more cells (--wide)", more))
+	}
+	return []string{"warm-ups, in none of the above: " + strings.Join(parts, "; ") + "."}
 }
 
 func (r *Report) countNotes() []string {
@@ -181,7 +271,7 @@ func (r *Report) armNotes() []string {
 			continue // failed runs may not know what they were to run on
 		}
 		var parts []string
-		for _, name := range []string{"engine", "engine commit", "quant", "asked tokens", "processor"} {
+		for _, name := range []string{"engine", "engine commit", "quant", "threads", "asked tokens", "processor"} {
 			value := clean(c.Settings[name])
 			switch {
 			case value == "":
@@ -214,9 +304,9 @@ func (r *Report) startNotes() []string {
 	case single == 0:
 		return nil
 	case single == all:
-		return []string{"each cell is from a single start of the target: the ranges don't cover differences between starts."}
+		return []string{"each cell is from a single start of the target: ranges and intervals don't cover differences between starts."}
 	}
-	return []string{fmt.Sprintf("%d of %d cells are from a single start of the target: their ranges don't cover differences between starts.", single, all)}
+	return []string{fmt.Sprintf("%d of %d cells are from a single start of the target: their ranges and intervals don't cover differences between starts.", single, all)}
 }
 
 func (r *Report) promptNotes() []string {
@@ -255,7 +345,7 @@ func (r *Report) ruleNotes() []string {
 		if !slices.Contains(rules, rule) {
 			rules = append(rules, rule)
 		}
-		cells[rule] = append(cells[rule], c.name()+" "+clean(c.Ctx))
+		cells[rule] = append(cells[rule], c.name()+" "+c.where())
 	}
 	var out []string
 	for _, rule := range rules {

@@ -79,7 +79,7 @@ func TestSeedRowMedians(t *testing.T) {
 	}
 	for i, w := range wants {
 		c := r.Cells[i]
-		got := want{c.Ctx, c.TTFT.Summary, c.Prompt.Summary, c.Decode.Summary}
+		got := want{c.Ctx, c.Stat("ttft").Summary, c.Stat("prompt").Summary, c.Stat("decode").Summary}
 		if diff := cmp.Diff(w, got, cmp.AllowUnexported(want{})); diff != "" {
 			t.Errorf("cell %d (-want +got):\n%s", i, diff)
 		}
@@ -97,6 +97,8 @@ func TestSeedRowTables(t *testing.T) {
 	for name, o := range map[string]Options{
 		"seed.txt":        {},
 		"seed-narrow.txt": {Width: 72},
+		"seed-80.txt":     {Width: 80},
+		"seed-wide.txt":   {Width: 80, Wide: true},
 		"seed.md":         {Markdown: true},
 	} {
 		golden(t, name, printed(t, r, o))
@@ -194,8 +196,8 @@ func TestForeignWithheldRate(t *testing.T) {
 	r.CountCheck = row.CountCheck{Verdict: new("COUNT-MISMATCH"), Rule: new("3 %")}
 	c := summed([]*row.Row{r}).Cells[0]
 	want := []Gone{{Figure: "decode_tok_s", Runs: 1, Codes: []string{"COUNT-MISMATCH"}, Why: "its own rule: 3 %"}}
-	if diff := cmp.Diff(want, c.Withheld); diff != "" || c.Decode != nil {
-		t.Errorf("decode %v, withheld (-want +got):\n%s", c.Decode, diff)
+	if diff := cmp.Diff(want, c.Withheld); diff != "" || c.Stat("decode") != nil {
+		t.Errorf("decode %v, withheld (-want +got):\n%s", c.Stat("decode"), diff)
 	}
 }
 
@@ -253,8 +255,8 @@ func TestReportProperties(t *testing.T) {
 		for _, c := range rep.Cells {
 			k := key{c.Arm, c.Ctx, c.Rule, c.Settings["engine commit"]}
 			s, ok := stats.Summarize(want[k])
-			if !ok != (c.Decode == nil) || ok && c.Decode.Summary != s {
-				t.Fatalf("%v: %+v, want %+v", k, c.Decode, s)
+			if got := c.Stat("decode"); !ok != (got == nil) || ok && got.Summary != s {
+				t.Fatalf("%v: %+v, want %+v", k, got, s)
 			}
 		}
 		for _, o := range []Options{{}, {Width: 60}, {Markdown: true}} {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -13,77 +15,154 @@ import (
 type Options struct {
 	Width    int  // columns of the terminal, 0: as wide as it gets
 	Markdown bool // for issues and documents
+	Wide     bool // every figure, a line each
 }
 
-// line is one row of the table: text and, where there is one, the range that
-// belongs to it.
+// line is one row of the table: text and, where there are some, the range and
+// the interval that belong to it.
 type line struct {
 	names  []string // arm, ctx, n
 	values []value
 }
 
-type value struct{ median, spread string }
+type value struct{ median, spread, interval string }
 
-var (
-	nameTitles  = []string{"arm", "ctx", "n"}
-	valueTitles = []string{"TTFT ms", "prompt tok/s", "decode tok/s"}
+const (
+	spreadTitle   = "min–max"
+	intervalTitle = "95 %"
 )
 
-const spreadTitle = "min–max"
+// titles are the heads of the table's columns.
+type titles struct {
+	names    []string
+	values   []string
+	interval bool // some cell has one
+}
+
+// lines are the table.
+func (r *Report) lines() (titles, []line) {
+	head := titles{names: []string{"arm", "ctx", "n"}}
+	starts := slices.ContainsFunc(r.Cells, func(c *Cell) bool { return c.Starts > 1 })
+	if starts {
+		head.names = append(head.names, "starts")
+	}
+	for _, f := range Figures[:mainFigures] {
+		head.values = append(head.values, f.Label+" "+f.Unit)
+	}
+	out := make([]line, len(r.Cells))
+	for i, c := range r.Cells {
+		out[i].names = []string{c.name(), c.where(), strconv.Itoa(c.Runs)}
+		if starts {
+			out[i].names = append(out[i].names, strconv.Itoa(c.Starts))
+		}
+		for _, f := range Figures[:mainFigures] {
+			v := c.value(f, c.Figures[f.Path])
+			head.interval = head.interval || c.hasInterval(f)
+			out[i].values = append(out[i].values, v)
+		}
+	}
+	return head, out
+}
+
+func (c *Cell) hasInterval(f Figure) bool {
+	s := c.Figures[f.Path]
+	return s != nil && s.Interval != nil
+}
 
 // Print writes the table and its notes.
 func (r *Report) Print(w io.Writer, o Options) error {
-	lines := make([]line, len(r.Cells))
-	for i, c := range r.Cells {
-		lines[i] = line{names: []string{c.name(), clean(c.Ctx), fmt.Sprint(c.Runs)}}
-		for _, f := range shownFigures {
-			lines[i].values = append(lines[i].values, c.value(f.path, *f.stat(c)))
-		}
-	}
+	head, lines := r.lines()
 	var b strings.Builder
-	notes := r.notes()
+	notes := r.notes(o.Wide)
 	switch {
+	case o.Markdown && o.Wide:
+		markdownTable(&b, r.everything(), 3)
 	case o.Markdown:
-		markdown(&b, lines, notes)
+		markdownTable(&b, cells(head, lines), 2)
+	case o.Wide:
+		printAligned(&b, r.everything(), 3)
 	default:
-		table := wide(lines)
+		table := wide(head, lines)
 		if o.Width > 0 && widthOf(table) > o.Width {
-			table = narrow(lines)
+			table = stacked(head, lines)
 		}
-		printAligned(&b, table)
-		b.WriteByte('\n')
-		for _, n := range notes {
-			wrap(&b, n, o.Width)
-		}
+		printAligned(&b, table, 2)
 	}
+	b.WriteByte('\n')
+	printNotes(&b, notes, o)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// name is the arm as the table shows it.
-func (c *Cell) name() string {
-	if c.Variant == "" {
-		return clean(c.Arm)
+func printNotes(b *strings.Builder, notes []string, o Options) {
+	for _, n := range notes {
+		if o.Markdown {
+			b.WriteString("- " + escape(n) + "\n")
+		} else {
+			wrap(b, n, o.Width)
+		}
 	}
-	return clean(c.Arm) + " " + c.Variant
 }
 
 // value is what the table shows for a figure.
-func (c *Cell) value(path string, s *Stat) value {
+func (c *Cell) value(f Figure, s *Stat) value {
 	if s == nil {
-		for _, g := range c.Withheld {
-			if g.Figure == path {
-				return value{"withheld", ""}
-			}
+		if withholds(c.Withheld, f.Path) {
+			return value{median: "withheld"}
 		}
-		return value{"none", ""}
+		return value{median: "none"}
 	}
 	digits := decimals(s.Median)
-	v := value{number(s.Median, digits), number(s.Min, digits) + "–" + number(s.Max, digits)}
-	if s.N != c.Runs {
+	v := value{median: number(s.Median, digits), spread: span(s.Min, s.Max, digits), interval: "too few"}
+	if s.Interval != nil {
+		v.interval = span(s.Interval.Low, s.Interval.High, digits)
+	}
+	if s.N != c.Runs && !f.PerStart {
 		v.median += fmt.Sprintf(" (%d of %d)", s.N, c.Runs)
 	}
 	return v
+}
+
+func span(low, high float64, digits int) string {
+	return number(low, digits) + "–" + number(high, digits)
+}
+
+// everything is a table of a line a figure: all that the cells have.
+func (r *Report) everything() [][]string {
+	out := [][]string{{"arm", "ctx", "figure", "n", "starts", "median", "unit", spreadTitle, intervalTitle, "over", "far off"}}
+	for _, c := range r.Cells {
+		first := true
+		for _, f := range Figures {
+			s := c.Figures[f.Path]
+			if s == nil && !withholds(c.Withheld, f.Path) {
+				continue
+			}
+			name, where := c.name(), c.where()
+			if !first {
+				name, where = "", ""
+			}
+			first = false
+			if s == nil {
+				out = append(out, []string{name, where, f.Label, "0", strconv.Itoa(c.Starts), "withheld", "", "", "", "", ""})
+				continue
+			}
+			v := c.value(f, s)
+			median := number(s.Median, decimals(s.Median))
+			far := ""
+			if len(s.Outliers) > 0 {
+				far = strconv.Itoa(len(s.Outliers))
+			}
+			out = append(out, []string{name, where, f.Label, strconv.Itoa(s.N), strconv.Itoa(c.Starts), median, f.Unit, v.spread, v.interval, s.IntervalOver, far})
+		}
+		if w := c.WarmUps; w.Runs > 0 {
+			for _, f := range Figures[:mainFigures] {
+				if s := w.Figures[f.Path]; s != nil {
+					out = append(out, []string{"", "", "warm-up: " + f.Label, strconv.Itoa(s.N), strconv.Itoa(c.Starts), number(s.Median, decimals(s.Median)), f.Unit, span(s.Min, s.Max, decimals(s.Median)), "", "", ""})
+				}
+			}
+		}
+	}
+	return out
 }
 
 // decimals keeps four significant digits or all digits before the point.
@@ -120,36 +199,72 @@ func short(s string, runes int) string {
 	return string([]rune(s)[:runes-1]) + "…"
 }
 
-// wide puts each cell on one line, narrow the ranges below their medians.
-func wide(lines []line) [][]string {
-	out := [][]string{nameTitles}
-	for _, t := range valueTitles {
-		out[0] = append(out[0][:len(out[0]):len(out[0])], t, spreadTitle)
+// wide puts each cell on one line, stacked the ranges and intervals below their
+// medians.
+func wide(head titles, lines []line) [][]string {
+	top := slices.Clone(head.names)
+	for _, t := range head.values {
+		top = append(top, t, spreadTitle)
+		if head.interval {
+			top = append(top, intervalTitle)
+		}
 	}
+	out := [][]string{top}
 	for _, l := range lines {
 		row := l.names
 		for _, v := range l.values {
 			row = append(row, v.median, v.spread)
+			if head.interval {
+				row = append(row, v.interval)
+			}
 		}
 		out = append(out, row)
 	}
 	return out
 }
 
-func narrow(lines []line) [][]string {
-	head := append(nameTitles[:len(nameTitles):len(nameTitles)], valueTitles...)
-	below := make([]string, len(nameTitles))
-	for range valueTitles {
-		below = append(below, spreadTitle)
-	}
-	out := [][]string{head, below}
-	for _, l := range lines {
-		row, ranges := l.names, make([]string, len(l.names))
-		for _, v := range l.values {
-			row = append(row, v.median)
-			ranges = append(ranges, v.spread)
+func stacked(head titles, lines []line) [][]string {
+	layer := func(names []string, n int, of func(i int) string) []string {
+		row := slices.Clone(names)
+		for i := range n {
+			row = append(row, of(i))
 		}
-		out = append(out, row, ranges)
+		return row
+	}
+	none, n := make([]string, len(head.names)), len(head.values)
+	out := [][]string{
+		layer(head.names, n, func(i int) string { return head.values[i] }),
+		layer(none, n, func(int) string { return spreadTitle }),
+	}
+	if head.interval {
+		out = append(out, layer(none, n, func(int) string { return intervalTitle }))
+	}
+	for _, l := range lines {
+		out = append(out, layer(l.names, n, func(i int) string { return l.values[i].median }), layer(none, n, func(i int) string { return l.values[i].spread }))
+		if head.interval {
+			out = append(out, layer(none, n, func(i int) string { return l.values[i].interval }))
+		}
+	}
+	return out
+}
+
+// cells is the table for Markdown: what belongs together in one place.
+func cells(head titles, lines []line) [][]string {
+	out := [][]string{append(slices.Clone(head.names), head.values...)}
+	for _, l := range lines {
+		row := l.names
+		for _, v := range l.values {
+			text := v.median
+			if v.spread != "" {
+				text += " (" + v.spread
+				if head.interval {
+					text += "; 95 %: " + v.interval
+				}
+				text += ")"
+			}
+			row = append(row, text)
+		}
+		out = append(out, row)
 	}
 	return out
 }
@@ -180,9 +295,9 @@ func widthOf(table [][]string) int {
 	return total
 }
 
-// printAligned prints names to the left and numbers to the right of their
-// columns.
-func printAligned(b *strings.Builder, table [][]string) {
+// printAligned prints the first columns, which are names, to the left and the
+// others to the right.
+func printAligned(b *strings.Builder, table [][]string, names int) {
 	widths := columnWidths(table)
 	for _, row := range table {
 		var l strings.Builder
@@ -191,7 +306,7 @@ func printAligned(b *strings.Builder, table [][]string) {
 				l.WriteString(columnGap)
 			}
 			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-			if i < 2 {
+			if i < names {
 				l.WriteString(cell + pad)
 			} else {
 				l.WriteString(pad + cell)
@@ -222,28 +337,21 @@ func wrap(b *strings.Builder, note string, width int) {
 	b.WriteByte('\n')
 }
 
-func markdown(b *strings.Builder, lines []line, notes []string) {
-	escape := func(s string) string {
-		return strings.NewReplacer("|", `\|`, "<", "&lt;", "\n", " ").Replace(s)
-	}
-	head := append(nameTitles[:len(nameTitles):len(nameTitles)], valueTitles...)
-	b.WriteString("| " + strings.Join(head, " | ") + " |\n")
-	b.WriteString("|---|---|" + strings.Repeat("---:|", len(head)-2) + "\n")
-	for _, l := range lines {
-		for _, n := range l.names {
-			b.WriteString("| " + escape(n) + " ")
-		}
-		for _, v := range l.values {
-			text := v.median
-			if v.spread != "" {
-				text += " (" + v.spread + ")"
-			}
-			b.WriteString("| " + escape(text) + " ")
+// markdownTable writes a table for issues and documents; its first columns are
+// names.
+func markdownTable(b *strings.Builder, table [][]string, names int) {
+	for i, row := range table {
+		for _, cell := range row {
+			b.WriteString("| " + escape(cell) + " ")
 		}
 		b.WriteString("|\n")
+		if i == 0 {
+			b.WriteString(strings.Repeat("|---", min(names, len(row))) + strings.Repeat("|---:", max(len(row)-names, 0)) + "|\n")
+		}
 	}
-	b.WriteByte('\n')
-	for _, n := range notes {
-		b.WriteString("- " + escape(n) + "\n")
-	}
+}
+
+// escape makes text harmless within a Markdown table.
+func escape(s string) string {
+	return strings.NewReplacer("|", `\|`, "<", "&lt;", "\n", " ").Replace(s)
 }

@@ -72,6 +72,7 @@ var limits = func() map[string]limit {
 		"requested.sampling.repeat_penalty", "requested.sampling.presence_penalty", "requested.sampling.frequency_penalty",
 		"telemetry.board.j_per_prompt_token_net", "telemetry.board.j_per_output_token_net",
 		"telemetry.rapl_package0.j_per_prompt_token_net", "telemetry.rapl_package0.j_per_output_token_net",
+		"telemetry.wall.j_per_prompt_token_net", "telemetry.wall.j_per_output_token_net",
 		"withheld[].value", "telemetry.vram.growth_mib", "telemetry.temps.gpu_max_c", "telemetry.temps.ssd_max_c",
 	} {
 		out[path] = limit{anything: true}

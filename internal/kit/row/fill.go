@@ -311,9 +311,38 @@ func (r *Row) SetHost(h host.Host) {
 		OS: h.OS, Distribution: h.Distribution, Kernel: h.Kernel, Arch: h.Arch,
 		CPUModel: h.CPUModel, Sockets: h.Sockets, Cores: h.Cores, CPUs: h.CPUs,
 		Governor: h.Governor, MemoryBytes: h.MemoryBytes, Virtualisation: h.Virtualisation,
+		Caches: h.Caches, NUMANodes: h.NUMANodes, SMT: h.SMT, Microcode: h.Microcode, Mitigations: h.Mitigations,
+		HugePages: h.HugePages, Clock: h.Clock, SwapBytes: h.SwapBytes,
 	}
 	for field, why := range h.Why {
 		r.Null(why, "host."+field)
+	}
+	if h.GPUs == nil {
+		return
+	}
+	r.Host.GPUs = []GPU{}
+	for i, g := range h.GPUs {
+		r.Host.GPUs = append(r.Host.GPUs, GPU{g.Vendor, g.Name, g.PCIID, g.Slot, g.Driver, g.DriverVersion, g.MemoryBytes})
+		for field, why := range g.Why {
+			r.Null(why, fmt.Sprintf("host.gpus[%d].%s", i, field))
+		}
+	}
+}
+
+// SetModelFiles sets what the machine said of the model's files before the
+// start; nil: nothing is known, because of why.
+func (r *Row) SetModelFiles(m *host.Model, why string) {
+	if m == nil {
+		r.Null(why, "host.model_disk", "page_cache_percent")
+		return
+	}
+	d := &m.Disk
+	r.Host.ModelDisk = ModelDisk{FileSystem: d.FileSystem, Kind: d.Kind, Device: d.Device, Below: d.Below, Model: d.Model, Rotational: d.Rotational}
+	for field, why := range d.Why {
+		r.Null(why, "host.model_disk."+field)
+	}
+	if r.PageCachePercent = m.PageCachePercent; m.PageCachePercent == nil {
+		r.Null(m.Why, "page_cache_percent")
 	}
 }
 

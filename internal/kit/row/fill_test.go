@@ -162,7 +162,7 @@ func TestFillGivesReasons(t *testing.T) {
 		"text only": filled(t, reply(t, `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`), 40),
 	}
 	// These are for the run to fill in.
-	others := []string{"engine_commit", "quant", "file_sha256", "command_line", "start_id", "load_ms", "slice_sha256", "prompt_sha256", "nonce", "requests_since_start", "requested.", "threads.", "telemetry.", "engine_env", "host.", "evidence.", "prompt_tokens_expected"}
+	others := []string{"engine_commit", "quant", "file_sha256", "command_line", "start_id", "load_ms", "page_cache_percent", "slice_sha256", "prompt_sha256", "nonce", "requests_since_start", "requested.", "threads.", "telemetry.", "engine_env", "host.", "evidence.", "prompt_tokens_expected"}
 	for name, r := range rows {
 		for _, v := range Validate(r) {
 			about := strings.HasPrefix(v.Problem, "null") || strings.HasPrefix(v.Path, "why.") || strings.HasPrefix(v.Path, "withheld")

@@ -22,13 +22,6 @@ const (
 	LockFile = "rows.lock"       // held by the one writer
 )
 
-// Key names a measured run within a plan: what a resumed plan asks for.
-type Key struct {
-	Cell    string
-	Repeat  int
-	Attempt int
-}
-
 // Journal appends rows to a directory. Each row is on the disk before Append
 // returns, and each names the sha256 of the line before it, so that no row can
 // be changed, moved or taken out without a trace (see Check). Only one Journal
@@ -40,7 +33,6 @@ type Journal struct {
 	head head
 	last string // sha256 of the last line, empty when there is none
 	runs int    // highest Run so far
-	done map[Key]Status
 	torn int64
 }
 
@@ -68,7 +60,7 @@ func OpenJournal(dir string) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{dir: dir, lock: lock, done: map[Key]Status{}}
+	j := &Journal{dir: dir, lock: lock}
 	if err := j.open(); err != nil {
 		return nil, errors.Join(err, j.Close())
 	}
@@ -88,7 +80,7 @@ func (j *Journal) open() error {
 	c := chain{name: path}
 	for line := range Lines(file) {
 		if r := c.add(line); r != nil {
-			j.remember(r)
+			j.runs = max(j.runs, r.Run)
 			j.last = c.last
 		}
 	}
@@ -154,13 +146,6 @@ func (j *Journal) setTornAside(path string) error {
 	return nil
 }
 
-func (j *Journal) remember(r *Row) {
-	j.runs = max(j.runs, r.Run)
-	if r.Phase == Measure {
-		j.done[Key{r.Cell, r.Repeat, r.Attempt}] = r.Status
-	}
-}
-
 // Place sets where a row stands in its journal: its number, and the sha256 of the
 // line before it, nil for the first. It adds the reasons that follow from the
 // row.
@@ -205,12 +190,9 @@ func (j *Journal) Append(r *Row) error {
 	}
 	j.last = hash(line)
 	j.head = head{Rows: r.Seq, Bytes: j.head.Bytes + int64(len(line)) + 1, SHA256: j.last}
-	j.remember(r)
+	j.runs = max(j.runs, r.Run)
 	return j.writeHead()
 }
-
-// Done gives the status of every measured run in the journal.
-func (j *Journal) Done() map[Key]Status { return j.done }
 
 // Runs is the highest run number in the journal.
 func (j *Journal) Runs() int { return j.runs }

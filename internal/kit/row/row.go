@@ -16,7 +16,11 @@
 // Paths are written as "telemetry.board.joules" and "withheld[0].value".
 package row
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"assay/internal/kit/host"
+)
 
 // Schema names the form of the rows that this package writes.
 const Schema = "assay-row-1"
@@ -64,12 +68,13 @@ type Row struct {
 
 	Ctx                string   `json:"ctx"` // the prompt's size as asked for: "512", "4K" (K = 1000)
 	Phase              Phase    `json:"phase"`
-	Block              int      `json:"block"`    // runs of a cell made within one start, counted from 0
-	StartID            *string  `json:"start_id"` // the launch of the target that served this run
-	LoadMS             *float64 `json:"load_ms"`  // from the launch of that start until it answered
-	Repeat             int      `json:"repeat"`   // from 0 within the cell
-	Attempt            int      `json:"attempt"`  // from 1 within the repeat
-	Run                int      `json:"run"`      // from 1 within the plan
+	Block              int      `json:"block"`              // runs of a cell made within one start, counted from 0
+	StartID            *string  `json:"start_id"`           // the launch of the target that served this run
+	LoadMS             *float64 `json:"load_ms"`            // from the launch of that start until it answered
+	PageCachePercent   *float64 `json:"page_cache_percent"` // of the model's files, before that launch
+	Repeat             int      `json:"repeat"`             // from 0 within the cell
+	Attempt            int      `json:"attempt"`            // from 1 within the repeat
+	Run                int      `json:"run"`                // from 1 within the plan
 	SliceSHA256        *string  `json:"slice_sha256"`
 	PromptSHA256       *string  `json:"prompt_sha256"`
 	Nonce              *string  `json:"nonce"`
@@ -287,6 +292,38 @@ type Host struct {
 	Governor       *string `json:"governor"`
 	MemoryBytes    *int64  `json:"memory_bytes"`
 	Virtualisation *string `json:"virtualisation"`
+
+	Caches      []host.Cache      `json:"caches"`
+	NUMANodes   []host.Node       `json:"numa_nodes"`
+	SMT         *bool             `json:"smt"`
+	Microcode   *string           `json:"microcode"`
+	Mitigations map[string]string `json:"mitigations"`
+	HugePages   *string           `json:"huge_pages"`
+	Clock       *string           `json:"clock"`
+	SwapBytes   *int64            `json:"swap_bytes"`
+	GPUs        []GPU             `json:"gpus"`
+	ModelDisk   ModelDisk         `json:"model_disk"`
+}
+
+// GPU is one graphics processor of the machine.
+type GPU struct {
+	Vendor        string  `json:"vendor"`
+	Name          *string `json:"name"`
+	PCIID         string  `json:"pci_id"`
+	Slot          string  `json:"slot"`
+	Driver        *string `json:"driver"`
+	DriverVersion *string `json:"driver_version"`
+	MemoryBytes   *int64  `json:"memory_bytes"`
+}
+
+// ModelDisk is where the model's files lie.
+type ModelDisk struct {
+	FileSystem *string  `json:"file_system"`
+	Kind       *string  `json:"kind"`
+	Device     *string  `json:"device"`
+	Below      []string `json:"below"`
+	Model      *string  `json:"model"`
+	Rotational *bool    `json:"rotational"`
 }
 
 // Evidence is what was kept so that every figure can be computed again.

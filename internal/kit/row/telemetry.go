@@ -5,6 +5,7 @@ type Telemetry struct {
 	Window       Window     `json:"window"`
 	Board        Board      `json:"board"`
 	RAPLPackage0 RAPL       `json:"rapl_package0"`
+	Wall         Wall       `json:"wall"`
 	DataReads    ReadsPerS  `json:"data_reads_per_s"`
 	DataReadMB   ReadMBPerS `json:"data_read_mb_per_s"`
 	Temps        Temps      `json:"temps"`
@@ -42,6 +43,19 @@ type RAPL struct {
 	Joules *float64 `json:"joules"`
 	Label  *string  `json:"label"`
 	Why    *string  `json:"why"` // why Joules is null
+
+	JPerPromptToken    *float64 `json:"j_per_prompt_token"`
+	JPerOutputToken    *float64 `json:"j_per_output_token"`
+	JPerPromptTokenNet *float64 `json:"j_per_prompt_token_net"` // less what the machine draws with the model loaded and nothing to do
+	JPerOutputTokenNet *float64 `json:"j_per_output_token_net"`
+}
+
+// Wall is the energy of the whole machine, by a meter of the user's.
+type Wall struct {
+	Joules *float64 `json:"joules"`
+	MeanW  *float64 `json:"mean_w"`
+	MaxW   *float64 `json:"max_w"`
+	Rule   *string  `json:"rule"`
 
 	JPerPromptToken    *float64 `json:"j_per_prompt_token"`
 	JPerOutputToken    *float64 `json:"j_per_output_token"`
@@ -107,7 +121,7 @@ type PowerLimit struct {
 
 // energies adds the figures of energy to values, under their paths.
 func (t *Telemetry) energies(values map[string]**float64) {
-	b, p := &t.Board, &t.RAPLPackage0
+	b, p, w := &t.Board, &t.RAPLPackage0, &t.Wall
 	for path, to := range map[string]**float64{
 		"board.joules": &b.Joules, "board.mean_w": &b.MeanW,
 		"board.j_per_prompt_token": &b.JPerPromptToken, "board.j_per_output_token": &b.JPerOutputToken,
@@ -115,6 +129,9 @@ func (t *Telemetry) energies(values map[string]**float64) {
 		"rapl_package0.joules":             &p.Joules,
 		"rapl_package0.j_per_prompt_token": &p.JPerPromptToken, "rapl_package0.j_per_output_token": &p.JPerOutputToken,
 		"rapl_package0.j_per_prompt_token_net": &p.JPerPromptTokenNet, "rapl_package0.j_per_output_token_net": &p.JPerOutputTokenNet,
+		"wall.joules": &w.Joules, "wall.mean_w": &w.MeanW,
+		"wall.j_per_prompt_token": &w.JPerPromptToken, "wall.j_per_output_token": &w.JPerOutputToken,
+		"wall.j_per_prompt_token_net": &w.JPerPromptTokenNet, "wall.j_per_output_token_net": &w.JPerOutputTokenNet,
 	} {
 		values["telemetry."+path] = to
 	}

@@ -69,7 +69,7 @@ func TestValidate(t *testing.T) {
 		"flag": {func(r *Row) { r.Flags = []string{"odd"} }, []string{`flags[0]: "odd" is none of ["short" "left-out"]`}},
 		"code": {func(r *Row) {
 			r.Withheld = []Withheld{{Figure: "gaps.p99_ms", Value: new(1.0), Unit: "ms", Codes: []string{"bad-luck"}, Why: "x"}}
-		}, []string{`withheld[0].codes[0]: "bad-luck" is none of ["count-mismatch" "n-first-unknown" "cached-prompt" "clumped" "short" "stream-error" "truncated" "engine-restarted" "client-lag" "energy-short" "energy-gap" "energy-disagree" "clock-step"]`}},
+		}, []string{`withheld[0].codes[0]: "bad-luck" is none of ["count-mismatch" "n-first-unknown" "cached-prompt" "clumped" "short" "stream-error" "truncated" "engine-restarted" "prompt-cut" "model-load" "client-lag" "energy-short" "energy-gap" "energy-disagree" "clock-step"]`}},
 		"not finite":      {func(r *Row) { r.TTFTMS = new(math.NaN()) }, []string{": row R-S139-IQ3/speed/a1/run-001: ttft_ms: NaN is not a finite number"}},
 		"short hash":      {func(r *Row) { r.PromptSHA256 = new("abc") }, []string{`prompt_sha256: "abc" is not a sha256 in lower-case hex`}},
 		"hash of a file":  {func(r *Row) { r.FileSHA256["1"] = "ABC" }, []string{`file_sha256.1: "ABC" is not a sha256 in lower-case hex`}},

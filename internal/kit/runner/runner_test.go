@@ -23,11 +23,18 @@ import (
 	"assay/internal/kit/prompt"
 	"assay/internal/kit/row"
 	"assay/internal/kit/target"
+	"assay/internal/kit/target/adapters"
 	"assay/internal/kit/tokens"
 	"assay/models/seedling"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain makes this test binary a server where its one argument is a port.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && strings.Trim(os.Args[1], "0123456789") == "" {
+		serve(os.Args[1])
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // fake is a small server with OpenAI's API and llama-server's counters. It says
 // the same words whatever it is asked; a test changes how it says them.
@@ -119,10 +126,13 @@ func seedlingTokens(t *testing.T) *tokens.Counter {
 
 func config(t *testing.T, url string, counter *tokens.Counter) Config {
 	return Config{
-		Plan:    plan.Plan{Contexts: []int{64}, Warmups: 1, Repeats: 2, MaxTokens: 40, RunLimit: 10 * time.Second},
+		Plan: plan.Plan{
+			Arms:     []plan.Arm{{Name: "tiny", Target: "auto", URL: url}},
+			Contexts: []int{64}, Warmups: 1, Repeats: 2, MaxTokens: 40, RunLimit: 10 * time.Second,
+		},
 		Dir:     filepath.Join(t.TempDir(), "rows"),
-		Version: "test", URL: url, Text: prompt.Books(), Tokens: counter,
-		Model: Model{Why: "attached: the files that the server loaded are not known"},
+		Version: "test", Text: prompt.Books(), Adapters: adapters.All,
+		Arms: map[string]Files{"tiny": {Tokens: counter, Model: Model{Why: "attached: the files that the server loaded are not known"}}},
 	}
 }
 
@@ -191,7 +201,7 @@ func TestRun(t *testing.T) {
 		if r.CountCheck.Against["/metrics"] != 40 || r.CountCheck.Against["text by "+seedling.File] != 40 {
 			t.Errorf("row %d: counts %v", i, r.CountCheck.Against)
 		}
-		if *r.TokenFrames != 40 || r.Arm != "llama-server-tiny" || r.Engine != "llama-server" || *r.Quant != "Q8_0" {
+		if *r.TokenFrames != 40 || r.Arm != "tiny" || r.Engine != "llama-server" || *r.Quant != "Q8_0" {
 			t.Errorf("row %d: %d token frames, arm %s of %s %s", i, *r.TokenFrames, r.Arm, r.Engine, *r.Quant)
 		}
 		if r.Telemetry.Window.HostSamples == nil || *r.Telemetry.Window.HostSamples < 2 || r.Telemetry.Memory.MemAvailableGiBMin == nil {
@@ -204,7 +214,7 @@ func TestRun(t *testing.T) {
 	if all[0].Phase != row.Warmup || all[1].Phase != row.Measure || *all[1].SliceSHA256 != *all[2].SliceSHA256 || *all[0].SliceSHA256 == *all[1].SliceSHA256 {
 		t.Error("the warm-up comes first and has a slice of its own; the repeats share one")
 	}
-	if all[2].RowID != "llama-server-tiny/measure/a1/run-003" || all[2].Repeat != 1 || all[2].Seq != 3 {
+	if all[2].RowID != "tiny/measure/a1/run-003" || all[2].Repeat != 1 || all[2].Seq != 3 {
 		t.Errorf("row 3: %s, repeat %d, seq %d", all[2].RowID, all[2].Repeat, all[2].Seq)
 	}
 }
@@ -338,7 +348,7 @@ func TestKeyIsNeverWritten(t *testing.T) {
 		return false
 	}}
 	c := config(t, f.serve(t), counter)
-	c.Target.Key = key
+	c.Plan.Arms[0].KeyEnv, c.Environ = "TINY_KEY", []string{"TINY_KEY=" + key}
 	if _, err := Run(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
@@ -362,7 +372,7 @@ func TestPlanThatDoesNotFit(t *testing.T) {
 	c := config(t, f.serve(t), seedlingTokens(t))
 	c.Plan.Contexts = []int{64, 1000}
 	_, err := Run(t.Context(), c)
-	if err == nil || !strings.Contains(err.Error(), "a prompt of 1K tokens and 40 to generate need a context of more than 1040, but the target has 1024") || f.requests != 0 {
+	if err == nil || !strings.Contains(err.Error(), "a prompt of 1K (1024 tokens with chat template and nonce, by seedling-15m-iq3_s.gguf) and 40 to generate need a context of 1064, but the target has 1024") || f.requests != 0 {
 		t.Errorf("error %v after %d requests", err, f.requests)
 	}
 }
@@ -371,7 +381,7 @@ func TestPlanThatDoesNotFit(t *testing.T) {
 // row is made.
 func TestTargetThatDies(t *testing.T) {
 	c := config(t, "", seedlingTokens(t))
-	c.Launch = &Launch{Argv: []string{"/bin/sh", "-c", "echo the model file is bad >&2; exit 3"}}
+	c.Plan.Arms[0] = plan.Arm{Name: "tiny", Target: "auto", Command: []string{"/bin/sh", "-c", "echo the model file is bad >&2; exit 3"}}
 	sum, err := Run(t.Context(), c)
 	if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "the model file is bad") {
 		t.Errorf("error %v", err)
@@ -389,7 +399,15 @@ func TestCheckDir(t *testing.T) {
 	if err := CheckDir(filepath.Join(dir, "new")); err != nil {
 		t.Errorf("a new folder: %v", err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "rows.jsonl"), nil, 0o644); err != nil {
+	for _, name := range []string{row.LockFile, row.RowsFile} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := CheckDir(dir); err != nil {
+		t.Errorf("a try that had not begun: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, row.RowsFile), []byte("{}\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := CheckDir(dir); err == nil || !strings.Contains(err.Error(), "is not empty (it holds rows.jsonl)") {
@@ -413,10 +431,10 @@ func TestArmName(t *testing.T) {
 
 // This host's load and memory say nothing of a target on another one.
 func TestRemoteTargetIsNotWatched(t *testing.T) {
-	s := &session{target: &target.Target{URL: "http://192.0.2.1:8080"}}
-	s.watchAttached()
-	if s.recorder != nil || !strings.HasPrefix(s.around.Why, "remote target") {
-		t.Errorf("this host is read for a remote target: %+v", s.around)
+	l := &live{target: &target.Target{URL: "http://192.0.2.1:8080"}}
+	new(session).attached(l)
+	if l.watched || !strings.HasPrefix(l.around.Why, "remote target") {
+		t.Errorf("this host is read for a remote target: %+v", l.around)
 	}
 }
 

@@ -1,10 +1,16 @@
-// Package stats describes small samples of one figure: how many values, the
-// middle one, the smallest and the largest.
+// Package stats describes small samples of one figure, and says how far two of
+// them differ: medians, ranges, intervals and tests that go by ranks alone.
 //
 // The caller's runs are few (three, six, ten), their distribution is skewed and
 // a single one may be far off, so the package gives medians and ranges, never
-// means and standard deviations, and refuses a percentile that the sample is
-// too small to carry.
+// means and standard deviations, assumes no form of a distribution, counts all
+// arrangements of the very values where it can, and refuses a percentile or an
+// interval that the sample is too small to carry.
+//
+// golang.org/x/perf/benchmath has the median's interval and the Mann-Whitney
+// test, but no paired test, no interval of a difference and no correction for
+// several tests, and beyond 25 values it counts no ties exactly. All figures here
+// are held against scipy's; see tools/stats.
 package stats
 
 import (

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -50,6 +51,7 @@ type Options struct {
 	TLS         *tls.Config   // nil: the system's roots
 	DialTimeout time.Duration // for dialling and TLS together; 0: 10 s
 	MaxBytes    int64         // most that a body may hold; 0: 64 MiB
+	Reads       *atomic.Int64 // counts the reads of the body, for who looks on meanwhile; nil: nobody does
 }
 
 // readSize is the size of the buffer that a read of the socket fills: more than
@@ -332,6 +334,9 @@ func (x *exchange) body(b *body, p []byte, at, kernel int64, err error) *Error {
 				return &Error{Phase: PhaseBody, Err: fmt.Errorf("the response is larger than %d bytes: stopped reading", x.c.o.MaxBytes)}
 			}
 			x.rec.Reads = append(x.rec.Reads, Read{At: at, Kernel: kernel, Bytes: bytes.Clone(out)})
+			if x.c.o.Reads != nil {
+				x.c.o.Reads.Add(1)
+			}
 		}
 		switch {
 		case berr != nil:

@@ -1,5 +1,7 @@
 package stream
 
+import "encoding/json"
+
 // Completion is what the frames say, as far as their shape is known. A pointer
 // is nil where the server did not say.
 type Completion struct {
@@ -25,6 +27,11 @@ type Completion struct {
 	RunningCount bool     // token frames carry a running count
 	TokenIDs     []int64  // ids of generated tokens where the server sends them
 	HasTokenIDs  bool
+
+	// Objects are the last "usage", "timings", "metrics" and "stats" objects as they
+	// came, for what an engine says beside the fields that are read here; "done" is all
+	// of Ollama's own last frame.
+	Objects map[string]json.RawMessage
 
 	Errors []string // error objects in the stream, in the server's words
 

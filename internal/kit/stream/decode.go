@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -53,6 +54,13 @@ func (d *decoder) frame(i int, f *Frame) {
 		return
 	}
 	d.labels(&s)
+	d.keep("usage", s.Usage.raw)
+	d.keep("timings", s.Timings.raw)
+	d.keep("metrics", s.Metrics.raw)
+	d.keep("stats", s.Stats.raw)
+	if !s.Choices.ok && s.OllamaDone != nil && bool(*s.OllamaDone) {
+		d.keep("done", bytes.Clone(raw))
+	}
 	t := token{}
 	d.openAI(&s, &t)
 	d.llamaNative(&s, &t)
@@ -95,6 +103,17 @@ func (d *decoder) labels(s *shape) {
 			*l.to = l.v
 		}
 	}
+}
+
+// keep keeps an object that is there.
+func (d *decoder) keep(name string, raw json.RawMessage) {
+	if raw == nil {
+		return
+	}
+	if d.c.Objects == nil {
+		d.c.Objects = map[string]json.RawMessage{}
+	}
+	d.c.Objects[name] = raw
 }
 
 // token is the generated text that one frame carries.

@@ -23,6 +23,9 @@ type shape struct {
 	Progress    json.RawMessage `json:"prompt_progress"`
 	Object      str             `json:"object"`
 
+	Metrics lenient[struct{}] `json:"metrics"` // vLLM
+	Stats   lenient[struct{}] `json:"stats"`   // LM Studio
+
 	// llama-server, /completion
 	Content         str       `json:"content"`
 	Tokens          list[num] `json:"tokens"`
@@ -166,15 +169,18 @@ func (l *list[T]) UnmarshalJSON(b []byte) error {
 // lenient is an object; ok says that there was one. Anything else reads as
 // absent.
 type lenient[T any] struct {
-	v  T
-	ok bool
+	v   T
+	ok  bool
+	raw json.RawMessage // as it came
 }
 
 func (l *lenient[T]) UnmarshalJSON(b []byte) error {
 	if len(b) == 0 || b[0] != '{' {
 		return nil
 	}
-	l.ok = json.Unmarshal(b, &l.v) == nil
+	if l.ok = json.Unmarshal(b, &l.v) == nil; l.ok {
+		l.raw = bytes.Clone(b)
+	}
 	return nil
 }
 

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"assay/internal/kit/stream"
 )
 
 // Adapter is what is known of one kind of engine. Each has a package of its own
@@ -20,6 +22,17 @@ type Adapter interface {
 	Recognise(p *Probe) bool
 	// Identify reads from the answers what the server is.
 	Identify(p *Probe) Identity
+	// Objection is why the server can't be measured as it is; nil: it can. model is
+	// the name that requests are to have; empty: the server's first.
+	Objection(p *Probe, model string) error
+
+	// Further are questions that only servers of this kind are asked, for Identify.
+	// None of them makes the server do work. model is as with Objection.
+	Further(model string) []Question
+	// Prepare is what the server is asked, once, so that no run pays for it, such as
+	// to load its model with the settings that runs will have; a zero Question:
+	// nothing. Further's questions come after it.
+	Prepare(s Settings, model string) (Question, error)
 
 	// Command is the command line that starts the engine as the settings say;
 	// ErrNoCommand when it can only be attached to, or started by a command of
@@ -38,6 +51,9 @@ type Adapter interface {
 	TokenizeForms() []TokenizeForm
 	// Template says whether /apply-template renders messages as llama-server's does.
 	Template() bool
+	// InputTokens is the path that answers a request for a completion with the number
+	// of its prompt's tokens, as {"input_tokens": N}; empty: there is none.
+	InputTokens() string
 
 	// Meter is where the engine's own counts are read before and after a run; its
 	// zero value says that there is no such place.
@@ -49,6 +65,11 @@ type Adapter interface {
 	// ReadThreads finds what the log says of the engine's threads at its start.
 	ReadThreads(log []byte) (Threads, error)
 
+	// OwnTime is the engine's time of a request where its stream tells it in words
+	// other than llama-server's; nil: it does not.
+	OwnTime(c *stream.Completion) *stream.Timings
+	// Spoils looks for what makes a run another one than was asked for.
+	Spoils(a *Account) Spoils
 	// Block is the engine's own part of a row; nil: there is none.
 	Block(a *Account) *Block
 }
@@ -61,6 +82,9 @@ func (Base) Facts() Facts { return Facts{} }
 
 // Recognise takes no server for its own.
 func (Base) Recognise(*Probe) bool { return false }
+
+// Objection has none.
+func (Base) Objection(*Probe, string) error { return nil }
 
 // Command says that the engine can't be started by its name.
 func (Base) Command(Settings) (Command, error) { return Command{}, ErrNoCommand }
@@ -80,6 +104,9 @@ func (Base) TokenizeForms() []TokenizeForm { return nil }
 // Template says that there is no such endpoint.
 func (Base) Template() bool { return false }
 
+// InputTokens says that there is no such endpoint.
+func (Base) InputTokens() string { return "" }
+
 // Meter says that there is none.
 func (Base) Meter() Meter { return Meter{} }
 
@@ -91,6 +118,18 @@ func (Base) ReadLog([]byte) (LogRecord, error) { return LogRecord{}, ErrUnknownL
 
 // ReadThreads says that the log is not known.
 func (Base) ReadThreads([]byte) (Threads, error) { return Threads{}, ErrUnknownLog }
+
+// OwnTime says that the stream tells no more than llama-server's would.
+func (Base) OwnTime(*stream.Completion) *stream.Timings { return nil }
+
+// Further has no questions.
+func (Base) Further(string) []Question { return nil }
+
+// Prepare wants nothing done.
+func (Base) Prepare(Settings, string) (Question, error) { return Question{}, nil }
+
+// Spoils finds nothing.
+func (Base) Spoils(*Account) Spoils { return Spoils{} }
 
 // Block says that there is none.
 func (Base) Block(*Account) *Block { return nil }
@@ -104,6 +143,9 @@ type Facts struct {
 	About string // the engine, in a few words
 	// EndTokenCounted: completion_tokens includes an end token, which has no text.
 	EndTokenCounted *bool
+	// StopAtLimit: finish_reason is "stop" at the limit of tokens too, so it does not
+	// tell of an end token there.
+	StopAtLimit bool
 	// DecodeBasis is what the engine's own decode rate divides: "n-1", "n",
 	// "n with prefill"; empty: not documented, or not the same in all versions.
 	DecodeBasis string
@@ -119,6 +161,13 @@ type Facts struct {
 	// MayRefuse: the adapter's fields are a guess, and the server may answer them
 	// with an error; one request finds out.
 	MayRefuse bool
+	// The names of the flags that give the engine its model as a file, that let it
+	// fetch one itself, and that give it the positions of its context; empty: there are
+	// none.
+	ModelFlags, FetchFlags, ContextFlags []string
+	// ListsFlags: the program's flags change from version to version, and --help
+	// lists them.
+	ListsFlags bool
 }
 
 // Identity is what a server says of itself. A nil field has its reason in Why.
@@ -131,6 +180,9 @@ type Identity struct {
 	Context *int    // positions of one slot
 	Slots   *int    // requests it works on at once
 	Why     map[string]string
+	// Found is what else was learnt of this server, in words, for the engine's own
+	// part of its rows.
+	Found map[string]string
 }
 
 // Names lists adapters for help texts and errors.

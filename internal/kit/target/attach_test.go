@@ -36,6 +36,25 @@ func TestParseURL(t *testing.T) {
 	}
 }
 
+// saysNothing answers a request for a completion with an empty object.
+func saysNothing(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprint(w, "{}")
+}
+
+// serve answers GET with the texts, by path.
+func serve(t *testing.T, answers map[string]string) string {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, ok := answers[r.URL.Path]
+		if !ok {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		fmt.Fprint(w, body)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
 // openAIServer answers /v1/models, and what the test adds.
 func openAIServer(t *testing.T, routes map[string]http.HandlerFunc) string {
 	mux := http.NewServeMux()
@@ -70,6 +89,7 @@ func TestNegotiate(t *testing.T) {
 						fmt.Fprint(w, `{"error":{"message":"unknown field ignore_eos"}}`)
 						return
 					}
+					w.Header().Set("Content-Type", "text/event-stream")
 					fmt.Fprint(w, "data: [DONE]\n\n")
 				},
 			})
@@ -140,7 +160,7 @@ func TestKey(t *testing.T) {
 // A server that puts a BOS before every text: it is not part of the text.
 func TestEncoderTakesTheStartTokenOff(t *testing.T) {
 	url := openAIServer(t, map[string]http.HandlerFunc{
-		"POST " + target.ChatPath: func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") },
+		"POST " + target.ChatPath: saysNothing,
 		"POST /tokenize": func(w http.ResponseWriter, r *http.Request) {
 			var in struct{ Prompt *string }
 			if err := json.NewDecoder(r.Body).Decode(&in); err != nil || in.Prompt == nil {
@@ -169,7 +189,7 @@ func TestEncoderTakesTheStartTokenOff(t *testing.T) {
 
 func TestNoTokenizeEndpoint(t *testing.T) {
 	url := openAIServer(t, map[string]http.HandlerFunc{
-		"POST " + target.ChatPath: func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") },
+		"POST " + target.ChatPath: saysNothing,
 	})
 	tg, err := target.Attach(t.Context(), url, target.Options{Adapters: adapters.All})
 	if err != nil {

@@ -3,7 +3,9 @@ package target
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -16,6 +18,9 @@ type CounterNames struct {
 	PromptSeconds    string
 	Predicted        string // tokens generated
 	PredictedSeconds string
+	// Digits is how many significant digits the engine prints of a number; 0: all.
+	// The share of one run in a large total is then not exact.
+	Digits int
 }
 
 // Counters are totals since the server's start; after Since, the difference of
@@ -23,32 +28,26 @@ type CounterNames struct {
 type Counters struct {
 	Prompt, Cached, Predicted       *float64
 	PromptSeconds, PredictedSeconds *float64
+	// Why says why a total that was there gave no difference; empty: none.
+	Why string
+
+	digits int
 }
 
 // ReadCounters finds the named totals in Prometheus' text format. Series of one
 // name that differ by labels are added up.
 func ReadCounters(text []byte, names CounterNames) (Counters, error) {
-	if names == (CounterNames{}) {
+	if names.Predicted == "" && names.Prompt == "" {
 		return Counters{}, fmt.Errorf("the adapter knows no counters of this engine")
 	}
+	series, err := ReadSeries(text)
+	if err != nil {
+		return Counters{}, err
+	}
 	sums := map[string]float64{}
-	number := 0
-	for line := range strings.Lines(string(text)) {
-		number++
-		line = strings.TrimSpace(line)
-		if line == "" || line[0] == '#' {
-			continue
-		}
-		name, rest, err := cutSeries(line)
-		if err != nil {
-			return Counters{}, fmt.Errorf("/metrics, line %d: %w", number, err)
-		}
-		value, _, _ := strings.Cut(rest, " ") // a timestamp may follow
-		v, err := strconv.ParseFloat(value, 64)
-		if err != nil {
-			return Counters{}, fmt.Errorf("/metrics, line %d: %q is not a number", number, value)
-		}
-		sums[name] += v
+	for _, labelled := range slices.Sorted(maps.Keys(series)) { // in one order: sums of floats depend on it
+		name, _, _ := strings.Cut(labelled, "{")
+		sums[name] += series[labelled]
 	}
 	get := func(name string) *float64 {
 		v, ok := sums[name]
@@ -64,7 +63,34 @@ func ReadCounters(text []byte, names CounterNames) (Counters, error) {
 	if c == (Counters{}) {
 		return c, fmt.Errorf("/metrics: none of the engine's counters is there (looked for %s)", names.Predicted)
 	}
+	c.digits = names.Digits
 	return c, nil
+}
+
+// ReadSeries reads Prometheus' text format: the value of each series by its name
+// and labels as they stand, "name{label=\"value\"}". Of a series that is there
+// twice the values are added up.
+func ReadSeries(text []byte) (map[string]float64, error) {
+	out := map[string]float64{}
+	number := 0
+	for line := range strings.Lines(string(text)) {
+		number++
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		name, rest, err := cutSeries(line)
+		if err != nil {
+			return nil, fmt.Errorf("/metrics, line %d: %w", number, err)
+		}
+		value, _, _ := strings.Cut(rest, " ") // a timestamp may follow
+		v, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return nil, fmt.Errorf("/metrics, line %d: %q is not a number", number, clip(value))
+		}
+		out[name] += v
+	}
+	return out, nil
 }
 
 // cutSeries splits "name{labels} value" at the end of the series. Labels may
@@ -74,7 +100,7 @@ func cutSeries(line string) (name, value string, err error) {
 	if i <= 0 {
 		return "", "", fmt.Errorf("%q has no value", clip(line))
 	}
-	name = line[:i]
+	end := i
 	if line[i] == '{' {
 		quoted := false
 		for i++; i < len(line) && (quoted || line[i] != '}'); i++ {
@@ -91,8 +117,9 @@ func cutSeries(line string) (name, value string, err error) {
 			return "", "", fmt.Errorf("%q: the labels do not end", clip(line))
 		}
 		i++
+		end = i
 	}
-	return name, strings.TrimSpace(line[i:]), nil
+	return line[:end], strings.TrimSpace(line[i:]), nil
 }
 
 // ErrRestarted marks counters that went back.
@@ -102,6 +129,7 @@ var ErrRestarted = errors.New("the server was started anew")
 // down: the server was started anew in between.
 func (c Counters) Since(before Counters) (Counters, error) {
 	var restarted error
+	why := ""
 	diff := func(after, before *float64, name string) *float64 {
 		if after == nil || before == nil {
 			return nil
@@ -109,6 +137,16 @@ func (c Counters) Since(before Counters) (Counters, error) {
 		d := *after - *before
 		if d < 0 && restarted == nil {
 			restarted = fmt.Errorf("%w: the server's count of %s fell from %v to %v", ErrRestarted, name, *before, *after)
+		}
+		// A count must be exact, a time within a part in two hundred.
+		off := Rounding(*after, c.digits) + Rounding(*before, c.digits)
+		limit := 0.5
+		if strings.HasSuffix(name, "seconds") {
+			limit = d / 200
+		}
+		if off > max(limit, 0) && d >= 0 {
+			why = fmt.Sprintf("the server prints %d digits of its total of %s, %v: what one run added is not exact", c.digits, name, *after)
+			return nil
 		}
 		return &d
 	}
@@ -119,7 +157,22 @@ func (c Counters) Since(before Counters) (Counters, error) {
 		PromptSeconds:    diff(c.PromptSeconds, before.PromptSeconds, "prompt seconds"),
 		PredictedSeconds: diff(c.PredictedSeconds, before.PredictedSeconds, "decode seconds"),
 	}
+	d.Why = why
 	return d, restarted
+}
+
+// Rounding is how far a number that was printed with so many significant digits
+// may be from what it was: half a unit of the last of them. Whole numbers of fewer
+// digits are exact. digits 0: nothing was rounded.
+func Rounding(v float64, digits int) float64 {
+	if digits <= 0 || v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
+		return 0
+	}
+	first := int(math.Floor(math.Log10(math.Abs(v)))) + 1
+	if first <= digits && v == math.Trunc(v) {
+		return 0
+	}
+	return 0.5 * math.Pow10(first-digits)
 }
 
 // Whole turns a counter's difference into a number of tokens; nil for what can't

@@ -1,6 +1,7 @@
 package target
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -75,28 +76,78 @@ func readFrom(path string, offset int64) ([]byte, error) {
 	return data[:n], nil
 }
 
+// mark is how a file was: its size, and what stood at its end.
+type mark struct {
+	size int64
+	end  []byte
+}
+
+// markOf looks at a file; one that is not there is empty.
+func markOf(path string) mark {
+	info, err := os.Stat(path)
+	if err != nil {
+		return mark{}
+	}
+	return mark{info.Size(), before(path, info.Size())}
+}
+
+// before reads what stands before an offset.
+func before(path string, offset int64) []byte {
+	const most = 4096
+	f, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	data := make([]byte, min(offset, most))
+	n, _ := f.ReadAt(data, offset-int64(len(data)))
+	return data[:n]
+}
+
+// follow turns to the file in which a started engine keeps its own log, beside its
+// output. The file may have been there, and the engine may have written it anew.
+func (t *Target) follow(path string, was mark) {
+	if path == "" {
+		return
+	}
+	if !bytes.Equal(before(path, was.size), was.end) {
+		was.size = 0
+	}
+	t.log, t.logStart = path, was.size
+}
+
+// logSettles is how long a log must not have grown before it is taken for whole:
+// the lines of one request come one after the other.
+const logSettles = 20 * time.Millisecond
+
 // logPatience is how long the account of a finished request may take to reach
 // the log.
 const logPatience = time.Second
 
 // RequestLog returns the log from an offset on and the account of the one
-// request in it, waiting a moment for it: a server may end the stream before it
+// request in it, waiting a moment for all of it: a server may end the stream before it
 // logs. The segment is returned with an error too, when there is one.
 func (t *Target) RequestLog(ctx context.Context, offset int64) ([]byte, LogRecord, error) {
 	deadline := time.Now().Add(logPatience)
+	seen := -1
 	for {
 		segment, err := t.LogSince(offset)
 		if err != nil {
 			return nil, LogRecord{}, err
 		}
 		rec, err := t.Adapter.ReadLog(segment)
-		if err == nil || errors.Is(err, ErrUnknownLog) || time.Now().After(deadline) {
+		whole := err == nil && len(segment) == seen
+		if whole || errors.Is(err, ErrUnknownLog) || time.Now().After(deadline) {
 			return segment, rec, err
+		}
+		pause := 10 * time.Millisecond
+		if seen = -1; err == nil {
+			seen, pause = len(segment), logSettles
 		}
 		select {
 		case <-ctx.Done():
 			return segment, rec, err
-		case <-time.After(10 * time.Millisecond):
+		case <-time.After(pause):
 		}
 	}
 }

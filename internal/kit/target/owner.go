@@ -23,7 +23,7 @@ func (t *Target) ours() error {
 		return nil // the scheme's own: a server behind a proxy
 	}
 	pid, err := telemetry.Listener("/", port)
-	if err != nil || descends(pid, t.Process.PID) {
+	if err != nil || descends(pid, t.Process.kept.Root()) {
 		return nil
 	}
 	name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))

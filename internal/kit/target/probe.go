@@ -14,10 +14,11 @@ type Probe struct {
 	Answers map[string]Answer // by path; a path that gave no answer is absent
 	Errs    map[string]error
 	Log     []byte // of the start so far; nil: it was only attached to, or has none
+	Version string // what its program says to --version; empty: it was not asked
 }
 
 // probePaths are asked in this order. None of them makes a server do work.
-var probePaths = []string{"/v1/models", "/props", "/health", "/metrics", "/version", "/openapi.json"}
+var probePaths = []string{"/v1/models", "/props", "/health", "/metrics", "/version", "/api/version", "/openapi.json", "/api/extra/version", "/api/extra/true_max_context_length", "/server_info", "/get_server_info", "/v1/model", "/api/v0/models"}
 
 func (t *Target) probe(ctx context.Context) (*Probe, error) {
 	p := &Probe{URL: t.URL, Answers: map[string]Answer{}, Errs: map[string]error{}}

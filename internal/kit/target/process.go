@@ -2,12 +2,14 @@ package target
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"runtime"
+	"path/filepath"
 	"strings"
 	"time"
+
+	"assay/internal/kit/keeper"
 )
 
 // Launch is what to start.
@@ -19,14 +21,35 @@ type Launch struct {
 	Wait time.Duration // how long it may take to be ready; 0: 10 minutes
 }
 
+// noteExt is that of the file beside the log that says what runs, while it runs.
+const noteExt = ".running"
+
+// Reap kills what an earlier kit, which was itself killed, left running with a log
+// in dir. Whoever is the next to write to that folder calls it. It fails when that
+// kit is still there.
+func Reap(dir string) (killed []keeper.Killed, err error) {
+	notes, err := filepath.Glob(filepath.Join(escapeGlob.Replace(dir), "*"+noteExt))
+	for _, note := range notes {
+		more, e := keeper.Reap(note)
+		killed, err = append(killed, more...), errors.Join(err, e)
+	}
+	return killed, err
+}
+
+var escapeGlob = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
+
 // Process is a server that the kit started.
 type Process struct {
 	Argv     []string
 	PID      int
 	LoadTime time.Duration // from the launch until it was ready
+	// Cgroup is the folder of the server's own cgroup, whose memory is its alone;
+	// empty because of CgroupWhy.
+	Cgroup    string
+	CgroupWhy string
 
-	done chan struct{} // closed when it has ended
-	err  error         // how it ended; read after done
+	kept *keeper.Process
+	done <-chan struct{} // closed when it has ended
 }
 
 // Start launches a server, waits until it is ready and finds out what it is.
@@ -36,14 +59,15 @@ func Start(ctx context.Context, l Launch, o Options) (*Target, error) {
 	if l.Wait == 0 {
 		l.Wait = 10 * time.Minute
 	}
-	began := time.Now()
+	logged := markOf(o.Log)
 	p, offset, err := launch(l)
 	if err != nil {
 		return nil, err
 	}
 	t := &Target{Process: p, key: o.Key, log: l.Log, logStart: offset}
 	if err = t.ready(ctx, l, offset, o.readiness()); err == nil {
-		p.LoadTime = time.Since(began)
+		p.LoadTime = time.Since(p.kept.Began)
+		t.follow(o.Log, logged)
 		err = t.meet(ctx, o)
 	}
 	if err != nil {
@@ -53,10 +77,6 @@ func Start(ctx context.Context, l Launch, o Options) (*Target, error) {
 	return t, nil
 }
 
-// launch starts the child. Its parent in the kernel's eyes is a thread, not the
-// kit: the thread that forks must live as long as the child, or the child gets
-// its death signal when the Go runtime retires the thread. So a goroutine keeps
-// one for itself until the child has ended.
 func launch(l Launch) (p *Process, logOffset int64, err error) {
 	log, err := os.OpenFile(l.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -67,26 +87,11 @@ func launch(l Launch) (p *Process, logOffset int64, err error) {
 	if err != nil {
 		return nil, 0, fmt.Errorf("the target's log: %w", err)
 	}
-	cmd := exec.Command(l.Argv[0], l.Argv[1:]...)
-	cmd.Env = l.Env
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = childAttr()
-	p = &Process{Argv: l.Argv, done: make(chan struct{})}
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			p.err = cmd.Wait()
-			killGroup(cmd.Process.Pid) // what it left behind
-			close(p.done)
-		}
-	}()
-	if err := <-started; err != nil {
+	kept, err := keeper.Start(keeper.Command{Argv: l.Argv, Env: l.Env, Output: log, Note: l.Log + noteExt})
+	if err != nil {
 		return nil, 0, fmt.Errorf("the target does not start: %w", err)
 	}
-	p.PID = cmd.Process.Pid
+	p = &Process{Argv: l.Argv, PID: kept.PID, Cgroup: kept.Cgroup, CgroupWhy: kept.CgroupWhy, kept: kept, done: kept.Done()}
 	return p, info.Size(), nil
 }
 
@@ -100,13 +105,18 @@ func (p *Process) Ended() (string, bool) {
 	}
 }
 
-// ending is how the process ended, in words.
-func (p *Process) ending() string {
-	if p.err == nil {
-		return "exit status 0"
+// EndedWithin is Ended that waits a little: when a connection breaks, the end of
+// the process that had it may be some milliseconds away.
+func (p *Process) EndedWithin(d time.Duration) (string, bool) {
+	select {
+	case <-p.done:
+	case <-time.After(d):
 	}
-	return p.err.Error()
+	return p.Ended()
 }
+
+// ending is how the process ended, in words.
+func (p *Process) ending() string { return p.kept.Ending() }
 
 // Stop ends the server: it is asked to, and killed with all it started when it
 // has not gone after grace. It returns an error when the server had ended before
@@ -116,14 +126,14 @@ func (p *Process) Stop(grace time.Duration) error {
 		return fmt.Errorf("the target had ended by itself: %s", how)
 	}
 	if grace > 0 {
-		terminate(p.PID)
+		p.kept.Terminate()
 		select {
 		case <-p.done:
 			return nil
 		case <-time.After(grace):
 		}
 	}
-	killGroup(p.PID)
+	p.kept.Kill()
 	<-p.done
 	if grace > 0 {
 		return fmt.Errorf("the target did not stop within %v and was killed", grace)
@@ -147,7 +157,7 @@ func Scrub(environ []string) []string {
 // matter are the variables that change how an engine runs and are no secret.
 var matter = []string{
 	"GOMAXPROCS", "GOGC", "GOMEMLIMIT", "GODEBUG", "GORACE",
-	"OMP_*", "GOMP_*", "KMP_*", "OPENBLAS_*", "MKL_*", "GGML_*", "LLAMA_*",
+	"OMP_*", "GOMP_*", "KMP_*", "OPENBLAS_*", "MKL_*", "GGML_*", "LLAMA_*", "OLLAMA_*", "STRATA_*",
 	"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
 	"MALLOC_ARENA_MAX", "LD_PRELOAD", "LD_LIBRARY_PATH",
 }

@@ -151,9 +151,9 @@ func TestStartFails(t *testing.T) {
 	})
 	t.Run("never ready", func(t *testing.T) {
 		l := launchRole(t, "never")
-		l.Wait = 300 * time.Millisecond
+		l.Wait = time.Second
 		_, err := Start(t.Context(), l, Options{Adapters: []Adapter{anyServer{}}})
-		if err == nil || !strings.Contains(err.Error(), "not ready within 300ms; the last look at it: GET /health: status 503: Loading model") {
+		if err == nil || !strings.Contains(err.Error(), "not ready within 1s; the last look at it: GET /health: status 503: Loading model") {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -233,6 +233,33 @@ func TestTargetDiesWithTheKit(t *testing.T) {
 func gone(pid int) bool {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err != nil || strings.Contains(string(data), ") Z ") || strings.Contains(string(data), ") X ")
+}
+
+// A folder with the note of a target whose kit lives is not to be written to, and
+// one whose kit has ended has no note.
+func TestReap(t *testing.T) {
+	l := launchRole(t, "server")
+	dir := filepath.Join(t.TempDir(), "rows [1]*")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l.Log = filepath.Join(dir, "target.log")
+	tg, err := Start(t.Context(), l, Options{Adapters: []Adapter{anyServer{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if killed, err := Reap(dir); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("(process %d) is still at work here", os.Getpid())) || killed != nil || !alive(tg.Process.PID) {
+		t.Errorf("%v, %v", killed, err)
+	}
+	if err := tg.Process.Stop(5 * time.Second); err != nil {
+		t.Error(err)
+	}
+	if killed, err := Reap(dir); err != nil || killed != nil {
+		t.Errorf("%v, %v", killed, err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 { // the log
+		t.Errorf("%v, %v", entries, err)
+	}
 }
 
 func TestScrub(t *testing.T) {

@@ -14,7 +14,8 @@ import (
 // engines refuse connections, answer with an error, or accept and say nothing:
 // all of that is loading. Only the end of the process is death.
 type Readiness struct {
-	// Address finds the server's URL in its log, as group 1; nil: only the one
+	// Address finds the server's URL in its log, as group 1, where http:// may be left
+	// out; nil: only the one
 	// that it was started with is tried, if there is one.
 	Address *regexp.Regexp
 	// Path is asked for until Ready says so.
@@ -28,10 +29,14 @@ type Readiness struct {
 	// Limit is how long one such question may take; 0: 10 s. An engine that
 	// accepts and hangs while it loads needs a short one.
 	Limit time.Duration
+	// Refused finds in the log of an engine that ended a flag of its command line that
+	// it does not take, as group 1; nil: that is not known.
+	Refused *regexp.Regexp
 }
 
 // ListeningOn is how our server and llama-server name their address.
-var ListeningOn = regexp.MustCompile(`listening on (https?://\S+)`)
+// It may stand in a line of JSON.
+var ListeningOn = regexp.MustCompile(`listening on (https?://[^\s"\\]+)`)
 
 // lastWords are the end of a log for an error message.
 func lastWords(log []byte) string {
@@ -58,7 +63,11 @@ func (t *Target) ready(ctx context.Context, l Launch, offset int64, how Readines
 		}
 		if how.Address != nil {
 			if m := how.Address.FindSubmatch(log); m != nil && (t.URL == "" || l.URL != "") {
-				named, err := ParseURL(anyAddress.Replace(string(m[1])))
+				address := string(m[1])
+				if !strings.Contains(address, "://") {
+					address = "http://" + address
+				}
+				named, err := ParseURL(anyAddress.Replace(address))
 				if err != nil {
 					return fmt.Errorf("the target's log: %w", err)
 				}
@@ -68,14 +77,18 @@ func (t *Target) ready(ctx context.Context, l Launch, offset int64, how Readines
 			}
 		}
 		if t.URL != "" {
-			if lastErr = t.health(ctx, how); lastErr == nil {
+			err := t.health(ctx, how)
+			if err == nil {
 				return t.ours()
+			}
+			if ctx.Err() == nil { // else the question was cut short, and tells nothing
+				lastErr = err
 			}
 		}
 		select {
 		case <-t.Process.done:
 			log, err := readFrom(l.Log, offset)
-			return errors.Join(fmt.Errorf("the target ended before it was ready: %s; %s", t.Process.ending(), lastWords(log)), err)
+			return errors.Join(fmt.Errorf("the target ended before it was ready: %s%s; %s", t.Process.ending(), how.refused(log), lastWords(log)), err)
 		case <-ctx.Done():
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return ctx.Err()
@@ -84,6 +97,18 @@ func (t *Target) ready(ctx context.Context, l Launch, offset int64, how Readines
 		case <-time.After(pause):
 		}
 	}
+}
+
+// refused names the flag that an engine did not take; empty: it was not that.
+func (r *Readiness) refused(log []byte) string {
+	if r.Refused == nil {
+		return ""
+	}
+	m := r.Refused.FindSubmatch(log)
+	if m == nil {
+		return ""
+	}
+	return fmt.Sprintf(": this version of it does not take %s (leave it out, or see its --help for what there is instead)", m[1])
 }
 
 // anyAddress turns an address to listen on into one that can be asked.

@@ -14,6 +14,7 @@
 package target
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,7 +42,12 @@ type Target struct {
 	log      string // path of its log; empty: none
 	logStart int64  // where in it this start begins
 	client   *http.Client
-	bare     string // why requests go without the adapter's fields; empty: they have them
+
+	// What was learnt of a server that little is known of: the fields that requests go
+	// without, with the reason, and its own name for max_tokens.
+	left      map[string]string
+	limitName string
+	settings  Settings
 }
 
 // Options are common to starting and attaching.
@@ -50,7 +56,9 @@ type Options struct {
 	Adapter  string    // name of the adapter; "" or "auto": found by asking the server
 	Key      string    // API key; empty: none
 	Model    string    // name to ask for in requests; empty: the first that the server lists
-	Log      string    // file that an attached server logs to; empty: none
+	Log      string    // file that the server logs to; empty: its output, where it was started
+	Version  string    // what the program that was started says to --version; empty: it was not asked
+	Settings Settings  // for engines that are told with each request: context, threads, GPU layers
 }
 
 func (o *Options) auto() bool { return o.Adapter == "" || o.Adapter == "auto" }
@@ -79,11 +87,26 @@ func (t *Target) meet(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	if p.Version = o.Version; t.Process != nil {
+		if p.Log, err = t.LogSince(t.logStart); err != nil {
+			return err
+		}
+	}
 	a, err := choose(o, p)
 	if err != nil {
 		return fmt.Errorf("%s: %w", t.URL, err)
 	}
-	t.Adapter = a
+	if err := a.Objection(p, o.Model); err != nil {
+		return fmt.Errorf("%s: %w", t.URL, err)
+	}
+	t.Adapter, t.settings = a, o.Settings
+	model := cmp.Or(o.Model, p.FirstModel())
+	if err := t.prepare(ctx, a, model); err != nil {
+		return fmt.Errorf("%s: %w", t.URL, err)
+	}
+	if err := t.further(ctx, p, a.Further(model)); err != nil {
+		return err
+	}
 	t.Identity = a.Identify(p)
 	if o.Model != "" {
 		t.Identity.Model = o.Model
@@ -92,7 +115,7 @@ func (t *Target) meet(ctx context.Context, o Options) error {
 		t.Identity.Model = "default"
 	}
 	if a.Facts().MayRefuse {
-		return t.negotiate(ctx)
+		return t.learn(ctx)
 	}
 	return nil
 }

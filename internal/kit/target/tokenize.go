@@ -16,14 +16,15 @@ type TokenizeForm struct {
 	// Body holds the text under Field, and Fixed beside it.
 	Field string
 	Fixed map[string]any
+	// Answer names the list of tokens in the reply; empty: "tokens".
+	Answer string
 }
 
-// The forms of the engines that have such an endpoint. All answer with
-// {"tokens": [...]}.
+// Forms that several engines have.
 var (
-	LlamaForm  = TokenizeForm{"/tokenize", "content", map[string]any{"add_special": false, "parse_special": false}}
-	VLLMForm   = TokenizeForm{"/tokenize", "prompt", map[string]any{"add_special_tokens": false}}
-	PythonForm = TokenizeForm{"/extras/tokenize", "input", nil}
+	LlamaForm  = TokenizeForm{Path: "/tokenize", Field: "content", Fixed: map[string]any{"add_special": false, "parse_special": false}}
+	VLLMForm   = TokenizeForm{Path: "/tokenize", Field: "prompt", Fixed: map[string]any{"add_special_tokens": false}}
+	PythonForm = TokenizeForm{Path: "/extras/tokenize", Field: "input"}
 )
 
 // patience is how long the tokens of a long text may take.
@@ -82,16 +83,19 @@ func (t *Target) tokens(ctx context.Context, form TokenizeForm, text string, spe
 	if a.Status != http.StatusOK {
 		return nil, fmt.Errorf("POST %s: status %d: %s", form.Path, a.Status, inWords(a.Body))
 	}
-	var out struct {
-		Tokens *[]int32 `json:"tokens"`
+	name := form.Answer
+	if name == "" {
+		name = "tokens"
 	}
+	var out map[string]json.RawMessage
 	if err := json.Unmarshal(a.Body, &out); err != nil {
 		return nil, fmt.Errorf("POST %s: %w", form.Path, err)
 	}
-	if out.Tokens == nil {
-		return nil, fmt.Errorf("POST %s: the answer has no tokens", form.Path)
+	var ids []int32
+	if err := json.Unmarshal(out[name], &ids); err != nil || ids == nil {
+		return nil, fmt.Errorf("POST %s: the answer has no list %q of tokens", form.Path, name)
 	}
-	return *out.Tokens, nil
+	return ids, nil
 }
 
 // Rendered is a prompt as the server's chat template makes it.
@@ -100,13 +104,13 @@ type Rendered struct {
 	BeforeNonce int // tokens of what precedes the nonce
 }
 
-// Render asks the server for the chat prompt of one user message and counts the
-// tokens before the nonce.
-func (t *Target) Render(ctx context.Context, content, nonce string) (Rendered, error) {
+// Render asks the server for the prompt of a chat, which encodes to the fields of a
+// request for it, and counts the tokens before the nonce.
+func (t *Target) Render(ctx context.Context, chat any, nonce string) (Rendered, error) {
 	if !t.Adapter.Template() {
 		return Rendered{}, fmt.Errorf("%s has no endpoint that renders its chat template", t.Adapter.Name())
 	}
-	data, err := json.Marshal(map[string]any{"messages": []map[string]string{{"role": "user", "content": content}}})
+	data, err := json.Marshal(chat)
 	if err != nil {
 		return Rendered{}, err
 	}

@@ -31,32 +31,32 @@ type card struct {
 
 // cards finds the GPUs of AMD and Intel. why is set when there are none.
 func cards(from root) (out []card, why error) {
-	if !from.exists("sys/class/drm") {
+	if !from.Exists("sys/class/drm") {
 		return nil, errors.New("/sys/class/drm: not there (no graphics driver, or a container without /sys)")
 	}
 	others := 0
-	for _, dir := range from.glob("sys/class/drm/card*/device") {
+	for _, dir := range from.Glob("sys/class/drm/card*/device") {
 		name := path.Base(path.Dir(dir))
 		if strings.Contains(name, "-") {
 			continue // a connector such as card0-DP-1
 		}
 		c := card{name: name, dir: dir}
-		c.vendor, _ = from.line(path.Join(dir, "vendor"))
+		c.vendor, _ = from.Line(path.Join(dir, "vendor"))
 		if c.vendor != vendorAMD && c.vendor != vendorIntel {
 			others++
 			continue
 		}
-		for _, h := range from.glob(dir + "/hwmon/hwmon*") {
-			n, err := from.line(path.Join(h, "name"))
+		for _, h := range from.Glob(dir + "/hwmon/hwmon*") {
+			n, err := from.Line(path.Join(h, "name"))
 			if err == nil && !strings.Contains(n, "_gt") { // those of i915_gt0 are a part
 				c.hwmon, c.driver = h, n
 				break
 			}
 		}
 		if c.hwmon != "" {
-			c.energy = from.energyFile(c.hwmon)
+			c.energy = energyFile(from, c.hwmon)
 			// Only AMD's integrated GPUs show the voltage of the north bridge.
-			c.apu = c.vendor == vendorAMD && from.exists(path.Join(c.hwmon, "in1_input"))
+			c.apu = c.vendor == vendorAMD && from.Exists(path.Join(c.hwmon, "in1_input"))
 		}
 		out = append(out, c)
 	}
@@ -71,10 +71,10 @@ func cards(from root) (out []card, why error) {
 
 // energyFile is the counter of the whole card: the one that is labelled so, or
 // the first.
-func (r root) energyFile(hwmon string) string {
+func energyFile(r root, hwmon string) string {
 	first := ""
-	for _, f := range r.glob(hwmon + "/energy*_input") {
-		if label, _ := r.line(strings.TrimSuffix(f, "_input") + "_label"); label == "card" {
+	for _, f := range r.Glob(hwmon + "/energy*_input") {
+		if label, _ := r.Line(strings.TrimSuffix(f, "_input") + "_label"); label == "card" {
 			return f
 		}
 		if first == "" {
@@ -132,10 +132,10 @@ func (s *drmSource) power(r *reading, c *card) {
 	if c.energy != "" {
 		r.number(s.root, c.energy, 1e-6, GPUEnergy, c.name)
 	}
-	if f := path.Join(c.hwmon, "power1_input"); s.root.exists(f) {
+	if f := path.Join(c.hwmon, "power1_input"); s.root.Exists(f) {
 		r.number(s.root, f, 1e-6, GPUPower, c.name)
 	}
-	if f := path.Join(c.hwmon, "power1_average"); s.root.exists(f) {
+	if f := path.Join(c.hwmon, "power1_average"); s.root.Exists(f) {
 		r.number(s.root, f, 1e-6, GPUPowerMean, c.name)
 	}
 	if c.apu {
@@ -175,7 +175,7 @@ func (s *drmSource) state(r *reading, c *card) {
 	}
 	s.temp(r, c)
 	for _, name := range []string{"power1_cap", "power1_max"} { // AMD's name and Intel's
-		if f := path.Join(c.hwmon, name); s.root.exists(f) {
+		if f := path.Join(c.hwmon, name); s.root.Exists(f) {
 			r.number(s.root, f, 1e-6, GPULimit, c.name)
 			return
 		}
@@ -186,8 +186,8 @@ func (s *drmSource) state(r *reading, c *card) {
 // temp takes the sensor of the chip itself: AMD calls it edge, Intel pkg.
 func (s *drmSource) temp(r *reading, c *card) {
 	best := ""
-	for _, f := range s.root.glob(c.hwmon + "/temp*_input") {
-		label, _ := s.root.line(strings.TrimSuffix(f, "_input") + "_label")
+	for _, f := range s.root.Glob(c.hwmon + "/temp*_input") {
+		label, _ := s.root.Line(strings.TrimSuffix(f, "_input") + "_label")
 		if best == "" || label == "edge" || label == "pkg" {
 			best = f
 		}
@@ -210,7 +210,7 @@ func (s *drmSource) clock(r *reading, c *card) {
 		{path.Join("sys/class/drm", c.name, "gt_act_freq_mhz"), 1},         // i915
 		{path.Join("sys/class/drm", c.name, "gt/gt0/rps_act_freq_mhz"), 1}, // i915, newer
 	} {
-		if s.root.exists(f.path) {
+		if s.root.Exists(f.path) {
 			r.number(s.root, f.path, f.scale, GPUClock, c.name)
 			return
 		}

@@ -8,4 +8,4 @@ func ownGroup(*exec.Cmd) {}
 
 func killGroup(cmd *exec.Cmd) error { return cmd.Process.Kill() }
 
-func shell(command string) []string { return []string{"cmd", "/c", command} }
+func Shell(command string) []string { return []string{"cmd", "/c", command} }

@@ -15,5 +15,5 @@ func killGroup(cmd *exec.Cmd) error {
 	return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 }
 
-// shell is how a command line is run.
-func shell(command string) []string { return []string{"/bin/sh", "-c", command} }
+// Shell is how a command line is run.
+func Shell(command string) []string { return []string{"/bin/sh", "-c", command} }

@@ -11,7 +11,7 @@ type freqSource struct{ root root }
 func (freqSource) source() string { return "frequency" }
 
 func (s freqSource) read(r *reading) {
-	dirs := s.root.glob("sys/devices/system/cpu/cpu[0-9]*/cpufreq")
+	dirs := s.root.Glob("sys/devices/system/cpu/cpu[0-9]*/cpufreq")
 	if len(dirs) == 0 {
 		r.fail(errors.New("/sys/devices/system/cpu/cpu*/cpufreq: not there (virtual machines seldom have frequency scaling)"),
 			CPUFreq, CPUFreqMin, CPUsGoverned)
@@ -21,10 +21,10 @@ func (s freqSource) read(r *reading) {
 	governors := map[string]float64{}
 	var last error
 	for _, dir := range dirs {
-		if g, err := s.root.line(path.Join(dir, "scaling_governor")); err == nil && g != "" {
+		if g, err := s.root.Line(path.Join(dir, "scaling_governor")); err == nil && g != "" {
 			governors[g]++
 		}
-		v, err := s.root.number(path.Join(dir, "scaling_cur_freq"))
+		v, err := s.root.Number(path.Join(dir, "scaling_cur_freq"))
 		if err != nil {
 			last = err
 			continue

@@ -12,6 +12,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"assay/internal/kit/telemetry/nvml"
+
+	"assay/internal/kit/proc"
 )
 
 // finite sees to it that no parser lets through what is no reading.
@@ -113,8 +115,8 @@ func FuzzKernelSizes(f *testing.F) {
 			finite(t, "Pss", v)
 		}
 		for _, name := range []string{"VmRSS", "VmLck", "MemAvailable", "Pss"} {
-			if v, ok := kilobytes(text, name); ok {
-				finite(t, name, v)
+			if v, err := proc.Kilobytes(text, name); err == nil {
+				finite(t, name, float64(v))
 			}
 		}
 	})
@@ -125,13 +127,13 @@ func FuzzPressure(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		p, err := parsePressure(text)
+		p, err := proc.ParsePressure(text)
 		if err != nil {
 			return
 		}
-		finite(t, "some", p.some.avg10, p.some.total)
-		if p.full != nil {
-			finite(t, "full", p.full.avg10, p.full.total)
+		finite(t, "some", p.Some.Avg10, p.Some.Total)
+		if p.Full != nil {
+			finite(t, "full", p.Full.Avg10, p.Full.Total)
 		}
 	})
 }
@@ -144,13 +146,13 @@ func FuzzKernelTables(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if s, err := parseStat(text); err == nil {
-			finite(t, "stat", s.cpu, s.waited)
+		if s, err := proc.ParseStat(text); err == nil {
+			finite(t, "stat", s.CPU, s.Waited)
 		}
 		if reads, bytes, err := parseDiskstats(text, "sda"); err == nil {
 			finite(t, "diskstats", reads, bytes)
 		}
-		parseMounts(text)
+		proc.ParseMounts(text)
 		listening(text, 8080)
 	})
 }

@@ -14,7 +14,7 @@ type hwmonSource struct{ root root }
 func (hwmonSource) source() string { return "temperatures" }
 
 func (s hwmonSource) read(r *reading) {
-	dirs := s.root.glob("sys/class/hwmon/hwmon*")
+	dirs := s.root.Glob("sys/class/hwmon/hwmon*")
 	if len(dirs) == 0 {
 		r.fail(errors.New("/sys/class/hwmon: no sensors (virtual machines and containers seldom show any)"), Temp)
 		return
@@ -22,7 +22,7 @@ func (s hwmonSource) read(r *reading) {
 	any := false
 	var last error
 	for _, dir := range dirs {
-		chip, err := s.root.line(path.Join(dir, "name"))
+		chip, err := s.root.Line(path.Join(dir, "name"))
 		if err != nil {
 			continue
 		}
@@ -31,12 +31,12 @@ func (s hwmonSource) read(r *reading) {
 				chip = disk
 			}
 		}
-		for _, f := range s.root.glob(dir + "/temp*_input") {
-			label, _ := s.root.line(strings.TrimSuffix(f, "_input") + "_label")
+		for _, f := range s.root.Glob(dir + "/temp*_input") {
+			label, _ := s.root.Line(strings.TrimSuffix(f, "_input") + "_label")
 			if strings.HasPrefix(label, "Core ") {
 				continue // the package's is the highest of them
 			}
-			v, err := s.root.number(f)
+			v, err := s.root.Number(f)
 			if err != nil {
 				last = err // a sensor that sleeps or is not connected
 				continue
@@ -56,12 +56,12 @@ func (s hwmonSource) read(r *reading) {
 // diskOf names the disk that a sensor is in: the namespace of an NVMe controller
 // ("nvme0n1"), the block device of a SCSI address ("sda").
 func (s hwmonSource) diskOf(dir string) string {
-	device := s.root.resolve(path.Join(dir, "device"))
+	device := s.root.Resolve(path.Join(dir, "device"))
 	if device == "" {
 		return ""
 	}
 	for _, pattern := range []string{"/nvme*n*", "/block/*"} {
-		if found := s.root.glob(device + pattern); len(found) > 0 {
+		if found := s.root.Glob(device + pattern); len(found) > 0 {
 			return path.Base(found[0])
 		}
 	}

@@ -17,7 +17,7 @@ func Listener(rootDir string, port int) (pid int, err error) {
 	var inodes []string
 	var last error
 	for _, table := range []string{"proc/net/tcp", "proc/net/tcp6"} {
-		text, err := r.read(table)
+		text, err := r.Read(table)
 		if err != nil {
 			last = err
 			continue
@@ -32,7 +32,7 @@ func Listener(rootDir string, port int) (pid int, err error) {
 	}
 	var owners []int
 	hidden := 0
-	for _, pid := range r.pids() {
+	for _, pid := range r.PIDs() {
 		links, err := filepath.Glob(filepath.Join(string(r), "proc", strconv.Itoa(pid), "fd", "*"))
 		if err == nil && len(links) == 0 {
 			hidden++ // those of other users
@@ -50,15 +50,15 @@ func Listener(rootDir string, port int) (pid int, err error) {
 	}
 	// Several share the socket: a server and its workers. The first of them is the
 	// one that the others descend from.
-	all := r.processes()
+	all := r.Processes()
 	pid = owners[0]
 	for _, p := range owners {
-		if !slices.Contains(owners, all[p].parent) {
+		if !slices.Contains(owners, all[p].Parent) {
 			pid = p
 			break
 		}
 	}
-	if name := all[pid].name; slices.Contains(forwarders, name) {
+	if name := all[pid].Name; slices.Contains(forwarders, name) {
 		return 0, fmt.Errorf("%s listens on port %d and passes it on: the target runs elsewhere", name, port)
 	}
 	return pid, nil

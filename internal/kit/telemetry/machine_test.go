@@ -231,10 +231,10 @@ func TestMachines(t *testing.T) {
 			},
 			whys: noGPU("a container without /sys", noPSI(noDisk(map[string]string{
 				"rapl_energy": "/sys/class/powercap", "temp": "/sys/class/hwmon",
-				"cgroup_current": "no control groups (cgroup2) are mounted here", "cgroup_peak": "are mounted", "cgroup_limit": "are mounted",
+				"cgroup_current": "no control groups of version 2 are mounted here", "cgroup_peak": "are mounted", "cgroup_limit": "are mounted",
 				"cgroup_at_limit": "are mounted", "cgroup_oom_kills": "are mounted",
-				"psi_memory_some_avg10 unit": "keep no pressure", "psi_memory_full_avg10 unit": "keep no pressure", "psi_memory_full_total unit": "keep no pressure",
-				"psi_memory_some_avg10 user": "keep no pressure", "psi_memory_full_avg10 user": "keep no pressure", "psi_memory_full_total user": "keep no pressure",
+				"psi_memory_some_avg10 unit": "version 2 are mounted", "psi_memory_full_avg10 unit": "version 2 are mounted", "psi_memory_full_total unit": "version 2 are mounted",
+				"psi_memory_some_avg10 user": "version 2 are mounted", "psi_memory_full_avg10 user": "version 2 are mounted", "psi_memory_full_total user": "version 2 are mounted",
 				"cpu_freq": "not there", "cpu_freq_min": "not there", "cpus_governed": "not there",
 			}))),
 		},
@@ -306,6 +306,69 @@ func TestGroupOutOfSight(t *testing.T) {
 	cgroupSource{from, func() (int, string) { return 1, "" }}.read(rd)
 	if len(rd.values) != 0 || !strings.Contains(rd.whys[0].why, "group /../../other is not to be seen below /sys/fs/cgroup") {
 		t.Errorf("%v, %v", rd.values, rd.whys)
+	}
+}
+
+// The root of all groups is no unit; that of a container is.
+func TestRootIsNoUnit(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("proc/7/cgroup", "0::/\n")
+	write("proc/self/mountinfo", "30 1 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n")
+	write("sys/fs/cgroup/memory.pressure", "some avg10=2.00 total=1\nfull avg10=1.00 total=1\n")
+	read := func() *reading {
+		rd := &reading{}
+		cgroupSource{root(dir), func() (int, string) { return 7, "" }}.read(rd)
+		return rd
+	}
+	if v, ok := numberOf(read(), PSIMemFull); ok {
+		t.Errorf("%g", v)
+	}
+	write("sys/fs/cgroup/cgroup.events", "populated 1\nfrozen 0\n")
+	if v, ok := numberOf(read(), PSIMemFull); !ok || v != 1 {
+		t.Errorf("%g, %v", v, ok)
+	}
+}
+
+// A group of version 2 without a memory controller of its own: its memory is that
+// of the nearest group above it that has one, its pressure is its own.
+func TestGroupWithoutMemory(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"proc/7/cgroup":        "0::/app.slice/kit.scope/assay-target-7-0\n",
+		"proc/self/mountinfo":  "30 1 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+		"app.slice/memory.max": "1000\n", "app.slice/memory.current": "900\n",
+		"app.slice/kit.scope/memory.max": "max\n", "app.slice/kit.scope/memory.current": "500\n", "app.slice/kit.scope/memory.peak": "600\n",
+		"app.slice/kit.scope/memory.events":                    "max 3\noom_kill 0\n",
+		"app.slice/kit.scope/memory.pressure":                  "some avg10=9.00 total=1\nfull avg10=8.00 total=1\n",
+		"app.slice/kit.scope/assay-target-7-0/memory.pressure": "some avg10=2.00 total=1\nfull avg10=1.00 total=1\n",
+	} {
+		if !strings.HasPrefix(name, "proc/") {
+			name = "sys/fs/cgroup/" + name
+		}
+		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rd := &reading{}
+	cgroupSource{root(dir), func() (int, string) { return 7, "" }}.read(rd)
+	for m, want := range map[Metric]float64{CgroupCurrent: 500, CgroupPeak: 600, CgroupLimit: 1000, CgroupAtLimit: 3, PSIMemFull: 1} {
+		if v, ok := numberOf(rd, m); !ok || v != want {
+			t.Errorf("%s: %g, %q; want %g", m, v, whyOf(rd, m), want)
+		}
+	}
+	if want := "/app.slice/kit.scope/assay-target-7-0 (version 2; memory is that of /sys/fs/cgroup/app.slice/kit.scope)"; rd.note != want {
+		t.Errorf("note %q, want %q", rd.note, want)
 	}
 }
 

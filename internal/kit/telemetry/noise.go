@@ -5,6 +5,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"assay/internal/kit/proc"
 )
 
 const (
@@ -18,7 +20,7 @@ type noiseSource struct {
 	root   root
 	ours   func() []int // the target's tree
 	self   int
-	before map[int]procStat
+	before map[int]proc.Stat
 	at     time.Time
 	names  []string // that were noise at any time, so that their silence is seen
 }
@@ -33,7 +35,7 @@ func (s *noiseSource) read(r *reading) {
 		r.fail(fmt.Errorf("the last look was %.1f s ago, half a second is needed", span), NoiseProcs)
 		return
 	}
-	all := s.root.processes()
+	all := s.root.Processes()
 	if len(all) == 0 {
 		r.fail(fmt.Errorf("/proc: no process can be read"), NoiseProcs)
 		return
@@ -51,16 +53,16 @@ func (s *noiseSource) read(r *reading) {
 	count := 0
 	shares := map[string]float64{}
 	for pid, st := range all {
-		if st.kernel || ours[pid] || ours[st.parent] || (s.self != 0 && descends(all, pid, s.self)) {
+		if st.Kernel || ours[pid] || ours[st.Parent] || (s.self != 0 && descends(all, pid, s.self)) {
 			continue
 		}
 		was, ok := before[pid]
-		if !ok || was.start != st.start {
-			was = procStat{}
+		if !ok || was.Start != st.Start {
+			was = proc.Stat{}
 		}
-		if share := (st.cpu - was.cpu) / span; share >= noisy {
+		if share := (st.CPU - was.CPU) / span; share >= noisy {
 			count++
-			shares[st.name] += share
+			shares[st.Name] += share
 		}
 	}
 	r.set(NoiseProcs, "", float64(count))
@@ -101,16 +103,16 @@ func compareText(a, b string) int {
 }
 
 // descends says whether a process is one of ours by its parents.
-func descends(all map[int]procStat, pid, of int) bool {
+func descends(all map[int]proc.Stat, pid, of int) bool {
 	for range 64 {
 		s, ok := all[pid]
 		if !ok {
 			return false
 		}
-		if s.parent == of {
+		if s.Parent == of {
 			return true
 		}
-		pid = s.parent
+		pid = s.Parent
 	}
 	return false
 }

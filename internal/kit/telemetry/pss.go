@@ -6,6 +6,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"assay/internal/kit/proc"
 )
 
 // pssSource reads the proportional memory of the target's tree. The kernel walks
@@ -25,7 +27,7 @@ func (s pssSource) read(r *reading) {
 		return
 	}
 	sum := 0.0
-	for i, p := range s.root.tree(pid) {
+	for i, p := range s.root.Tree(pid) {
 		v, err := s.one(p)
 		if err != nil && (i == 0 || !errors.Is(err, os.ErrNotExist)) {
 			r.fail(err, PSS)
@@ -38,10 +40,10 @@ func (s pssSource) read(r *reading) {
 
 func (s pssSource) one(pid int) (float64, error) {
 	path := "proc/" + strconv.Itoa(pid) + "/smaps_rollup"
-	text, err := s.root.read(path)
+	text, err := s.root.Read(path)
 	if errors.Is(err, os.ErrNotExist) { // before Linux 4.14
 		path = "proc/" + strconv.Itoa(pid) + "/smaps"
-		text, err = s.root.read(path)
+		text, err = s.root.Read(path)
 	}
 	switch {
 	case errors.Is(err, os.ErrPermission):
@@ -66,11 +68,11 @@ func sumPSS(text string) (float64, error) {
 		}
 		f := strings.Fields(rest)
 		if len(f) != 2 || f[1] != "kB" {
-			return 0, fmt.Errorf("%q is not a number of kB", clip(strings.TrimSpace(line)))
+			return 0, fmt.Errorf("%q is not a number of kB", proc.Clip(strings.TrimSpace(line)))
 		}
 		n, err := strconv.ParseUint(f[0], 10, 40) // up to a PiB a mapping
 		if err != nil || sum > 1<<42 {
-			return 0, fmt.Errorf("%q is not a number of kB", clip(strings.TrimSpace(line)))
+			return 0, fmt.Errorf("%q is not a number of kB", proc.Clip(strings.TrimSpace(line)))
 		}
 		sum += n
 	}

@@ -21,13 +21,13 @@ func (raplSource) source() string { return "rapl" }
 
 func (s raplSource) read(r *reading) {
 	// The same package also appears under intel-rapl-mmio, which is left out.
-	zones := s.root.glob("sys/class/powercap/intel-rapl:*")
+	zones := s.root.Glob("sys/class/powercap/intel-rapl:*")
 	if len(zones) == 0 {
 		r.fail(errors.New("/sys/class/powercap: no zone intel-rapl (not an x86 processor with RAPL, module intel_rapl_msr not loaded, or a virtual machine)"), RAPLEnergy)
 		return
 	}
 	for _, zone := range zones {
-		name, err := s.root.line(path.Join(zone, "name"))
+		name, err := s.root.Line(path.Join(zone, "name"))
 		if err != nil {
 			continue
 		}
@@ -36,7 +36,7 @@ func (s raplSource) read(r *reading) {
 				continue // core and uncore are in the package
 			}
 			parent, _, _ := cutLast(path.Base(zone), ":")
-			pkg, err := s.root.line("sys/class/powercap/" + parent + "/name")
+			pkg, err := s.root.Line("sys/class/powercap/" + parent + "/name")
 			if err != nil {
 				continue
 			}
@@ -47,7 +47,7 @@ func (s raplSource) read(r *reading) {
 }
 
 func (s raplSource) zone(r *reading, zone, name string) {
-	v, err := s.root.number(path.Join(zone, "energy_uj"))
+	v, err := s.root.Number(path.Join(zone, "energy_uj"))
 	if errors.Is(err, os.ErrPermission) {
 		err = fmt.Errorf("%w: only root may read it since CVE-2020-8694 (run as root, or let an administrator chmod a+r the file)", err)
 	}
@@ -55,7 +55,7 @@ func (s raplSource) zone(r *reading, zone, name string) {
 		r.failOf(name, err, RAPLEnergy)
 		return
 	}
-	wraps, err := s.root.number(path.Join(zone, "max_energy_range_uj"))
+	wraps, err := s.root.Number(path.Join(zone, "max_energy_range_uj"))
 	if err != nil {
 		wraps = 0 // a counter that goes back then tells nothing
 	}

@@ -51,7 +51,7 @@ func (r *reading) failOf(of string, err error, metrics ...Metric) {
 
 // number sets a metric from a file that holds one number, times scale.
 func (r *reading) number(from root, path string, scale float64, m Metric, of string) bool {
-	v, err := from.number(path)
+	v, err := from.Number(path)
 	if err != nil {
 		r.failOf(of, err, m)
 		return false

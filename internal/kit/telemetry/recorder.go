@@ -17,8 +17,8 @@ type Options struct {
 	NVMLLibrary string // path of NVIDIA's library; empty: by the loader
 	SMI         string // path of nvidia-smi; empty: in PATH; NotUsed
 
-	WallCommand string // a command line that prints watts, a line a reading
-	WallFile    string // or a file that holds watts
+	WallCommand []string // a program and its arguments, which prints watts, a line a reading
+	WallFile    string   // or a file that holds watts
 
 	Disk    string // that holds the model ("nvme0n1", see DiskOf)
 	DiskWhy string // why it is not known
@@ -93,7 +93,7 @@ func Open(o Options) *Recorder {
 	r.poll(ctx, o.Seldom, freqSource{from})
 	r.feed(ctx, r.nvidia)
 	switch {
-	case o.WallCommand != "":
+	case len(o.WallCommand) > 0:
 		r.feed(ctx, r.wallCommand)
 	case o.WallFile != "":
 		r.poll(ctx, o.Slow, wallFile{o.WallFile})

@@ -57,7 +57,7 @@ func TestRecorder(t *testing.T) {
 	burner(t, from, 262143328850)
 	r := Open(Options{
 		Root: string(from), NVML: NotUsed, SMI: NotUsed, Disk: "nvme0n1",
-		WallCommand: "while :; do echo 140.5 W; sleep 0.05; done",
+		WallCommand: Shell("while :; do echo 140.5 W; sleep 0.05; done"),
 	})
 	r.Target(4242, "")
 	r.Begin()
@@ -204,10 +204,10 @@ func TestWall(t *testing.T) {
 		{"file", Options{WallFile: file}, 87.25, ""},
 		{"no file", Options{WallFile: "/nowhere/watts"}, -1, "open /nowhere/watts: no such file"},
 		{"none", Options{}, -1, "no wall meter was named"},
-		{"nonsense", Options{WallCommand: "while :; do echo offline; sleep 0.05; done"}, -1, `"offline" is not a number of watts such as 123.4`},
-		{"it fails", Options{WallCommand: "echo no device >&2; exit 4"}, -1, "gave no reading: exit status 4: no device"},
-		{"it ends", Options{WallCommand: "echo 100; echo 100; echo bye >&2"}, -1, "it ended: bye"},
-		{"its children outlive it", Options{WallCommand: "(sleep 50; echo 1) & while :; do echo 12; sleep 0.05; done"}, 12, ""},
+		{"nonsense", Options{WallCommand: Shell("while :; do echo offline; sleep 0.05; done")}, -1, `"offline" is not a number of watts such as 123.4`},
+		{"it fails", Options{WallCommand: Shell("echo no device >&2; exit 4")}, -1, "gave no reading: exit status 4: no device"},
+		{"it ends", Options{WallCommand: Shell("echo 100; echo 100; echo bye >&2")}, -1, "it ended: bye"},
+		{"its children outlive it", Options{WallCommand: Shell("(sleep 50; echo 1) & while :; do echo 12; sleep 0.05; done")}, 12, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := c.o
@@ -296,7 +296,7 @@ func TestNoise(t *testing.T) {
 		put(12, "sh", 11, 0, ticks, 5)
 		put(20, "engine", 1, 0, ticks, 5)
 		put(21, "engine worker", 20, 0, ticks, 5)
-		put(30, "kswapd0", 2, kernelThread, ticks, 5)
+		put(30, "kswapd0", 2, 0x00200000, ticks, 5)
 		put(40, "browser", 1, 0, ticks, 5)
 		put(41, "browser", 1, 0, ticks/2, 5)
 		put(42, "lazy", 1, 0, ticks/50, 5)

@@ -33,12 +33,12 @@ func (s *selfSource) read(r *reading) {
 	}
 	helpers := time.Duration(s.rec.helperCPU.Load()).Seconds() // of those that have ended
 	for _, pid := range s.rec.helpers.running() {
-		st, err := root("/").stat(pid)
+		st, err := root("/").Stat(pid)
 		if err != nil {
 			r.fail(fmt.Errorf("helper process %d: %w", pid, err), HelperCPU)
 			return
 		}
-		helpers += st.cpu + st.waited
+		helpers += st.CPU + st.Waited
 	}
 	r.set(HelperCPU, "", helpers)
 }

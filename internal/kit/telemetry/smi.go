@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"assay/internal/kit/proc"
 )
 
 // smiField is a column that nvidia-smi is asked for. Drivers know different
@@ -101,7 +103,7 @@ func (s *smiReader) line(line []byte, at time.Time) error {
 	p, err := parseSMI(text, s.fields, time.Local)
 	if err != nil {
 		// A GPU that falls off the bus is told in words between the readings.
-		s.odd = clip(text)
+		s.odd = proc.Clip(text)
 		if s.readings == 0 {
 			return fmt.Errorf("%w: it says %q", err, s.odd)
 		}
@@ -140,11 +142,11 @@ func parseSMI(line string, fields []smiField, zone *time.Location) (*smiLine, er
 	}
 	stamp, err := time.ParseInLocation("2006/01/02 15:04:05.000", cols[0], zone)
 	if err != nil {
-		return nil, fmt.Errorf("%q is not a time", clip(cols[0]))
+		return nil, fmt.Errorf("%q is not a time", proc.Clip(cols[0]))
 	}
 	index, err := strconv.Atoi(cols[1])
 	if err != nil || index < 0 || index > 1023 {
-		return nil, fmt.Errorf("%q is not the index of a GPU", clip(cols[1]))
+		return nil, fmt.Errorf("%q is not the index of a GPU", proc.Clip(cols[1]))
 	}
 	out := &smiLine{stamp: stamp, index: index}
 	of := gpuName(index)
@@ -170,13 +172,13 @@ func smiNumber(text string) (float64, error) {
 	if hex, ok := strings.CutPrefix(text, "0x"); ok {
 		v, err := strconv.ParseUint(hex, 16, 53)
 		if err != nil {
-			return 0, fmt.Errorf("%q", clip(text))
+			return 0, fmt.Errorf("%q", proc.Clip(text))
 		}
 		return float64(v), nil
 	}
 	v, err := strconv.ParseFloat(text, 64)
 	if err != nil || v != v || v < 0 || v > 1e12 {
-		return 0, fmt.Errorf("%q", clip(text))
+		return 0, fmt.Errorf("%q", proc.Clip(text))
 	}
 	return v, nil
 }

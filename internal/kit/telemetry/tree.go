@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+
+	"assay/internal/kit/keeper"
+	"assay/internal/kit/proc"
 )
 
 // treeSource reads the target's first process and all that descend from it.
@@ -30,11 +33,20 @@ func (s treeSource) read(r *reading) {
 		r.fail(errors.New(why), treeAll...)
 		return
 	}
-	if _, err := s.root.stat(pid); err != nil {
+	first, err := s.root.Stat(pid)
+	if err != nil {
 		r.fail(fmt.Errorf("the target's process %d: %w", pid, err), treeAll...)
 		return
 	}
-	pids := s.root.tree(pid)
+	pids := s.root.Tree(pid)
+	// Those that lost their parent are the keeper's, who does not belong to them.
+	if keeps, err := s.root.Stat(first.Parent); err == nil && keeps.Name == keeper.Name {
+		for _, p := range s.root.Tree(first.Parent)[1:] {
+			if !slices.Contains(pids, p) {
+				pids = append(pids, p)
+			}
+		}
+	}
 	if s.found != nil {
 		s.found(pids)
 	}
@@ -43,12 +55,12 @@ func (s treeSource) read(r *reading) {
 	var cpu, read float64
 	var readErr error
 	for i, p := range pids {
-		st, err := s.root.stat(p)
+		st, err := s.root.Stat(p)
 		if err != nil {
 			continue // a child may have ended meanwhile
 		}
-		cpu += st.cpu + st.waited
-		n, err := s.root.readBytes(p)
+		cpu += st.CPU + st.Waited
+		n, err := readBytes(s.root, p)
 		if err != nil && (i == 0 || !errors.Is(err, os.ErrNotExist)) {
 			readErr = err
 		}
@@ -69,7 +81,7 @@ func (s treeSource) memory(r *reading, pids []int) {
 	missing := map[Metric]bool{}
 	for i, pid := range pids {
 		path := "proc/" + strconv.Itoa(pid) + "/status"
-		text, err := s.root.read(path)
+		text, err := s.root.Read(path)
 		if err != nil {
 			if i == 0 {
 				r.fail(err, treeMemory...)
@@ -81,11 +93,11 @@ func (s treeSource) memory(r *reading, pids []int) {
 			continue // a zombie, which holds no memory
 		}
 		for _, m := range treeMemory {
-			v, ok := kilobytes(text, statusName[m])
-			if !ok {
+			v, err := proc.Kilobytes(text, statusName[m])
+			if err != nil {
 				missing[m] = true
 			}
-			sums[m] += v
+			sums[m] += float64(v)
 		}
 	}
 	for _, m := range treeMemory {
@@ -99,9 +111,9 @@ func (s treeSource) memory(r *reading, pids []int) {
 
 // readBytes is what a process, and the children that it has waited for, had
 // fetched from disks; pages that faulted in from mapped files count as well.
-func (r root) readBytes(pid int) (float64, error) {
+func readBytes(r root, pid int) (float64, error) {
 	path := "proc/" + strconv.Itoa(pid) + "/io"
-	text, err := r.read(path)
+	text, err := r.Read(path)
 	if errors.Is(err, os.ErrPermission) {
 		return 0, fmt.Errorf("%w: only the target's own user may read it", err)
 	}
@@ -112,70 +124,10 @@ func (r root) readBytes(pid int) (float64, error) {
 		if v, ok := strings.CutPrefix(line, "read_bytes:"); ok {
 			n, err := strconv.ParseUint(strings.TrimSpace(v), 10, 53)
 			if err != nil {
-				return 0, fmt.Errorf("/%s: read_bytes: %q is not a number", path, clip(strings.TrimSpace(v)))
+				return 0, fmt.Errorf("/%s: read_bytes: %q is not a number", path, proc.Clip(strings.TrimSpace(v)))
 			}
 			return float64(n), nil
 		}
 	}
 	return 0, fmt.Errorf("/%s: no read_bytes", path)
-}
-
-// tree lists a process and all that descend from it. Where the kernel keeps no
-// lists of children every process is asked for its parent.
-func (r root) tree(first int) []int {
-	children := r.children
-	if len(r.glob(childFiles(first))) == 0 {
-		of := map[int][]int{}
-		for pid, s := range r.processes() {
-			of[s.parent] = append(of[s.parent], pid)
-		}
-		children = func(pid int) []int { return of[pid] }
-	}
-	pids, seen := []int{first}, map[int]bool{first: true}
-	for i := 0; i < len(pids); i++ {
-		for _, pid := range children(pids[i]) {
-			if !seen[pid] {
-				pids, seen[pid] = append(pids, pid), true
-			}
-		}
-	}
-	return pids
-}
-
-func childFiles(pid int) string {
-	return "proc/" + strconv.Itoa(pid) + "/task/*/children"
-}
-
-// children reads a process's children from the kernel's lists, one a thread.
-func (r root) children(pid int) []int {
-	var out []int
-	for _, f := range r.glob(childFiles(pid)) {
-		text, err := r.read(f)
-		if err != nil {
-			continue // the thread has ended
-		}
-		for w := range strings.FieldsSeq(text) {
-			if pid, err := strconv.Atoi(w); err == nil {
-				out = append(out, pid)
-			}
-		}
-	}
-	return out
-}
-
-// pids lists all processes.
-func (r root) pids() []int {
-	dir, err := os.Open(filepath.Join(string(r), "proc"))
-	if err != nil {
-		return nil
-	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(-1)
-	var out []int
-	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil && pid > 0 {
-			out = append(out, pid)
-		}
-	}
-	return out
 }

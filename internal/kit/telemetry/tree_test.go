@@ -51,6 +51,36 @@ func TestTree(t *testing.T) {
 	}
 }
 
+// A process that lost its parent has the keeper as its parent, and is the
+// target's; the keeper itself is not.
+func TestTreeOfAKeeper(t *testing.T) {
+	for _, lists := range []bool{true, false} {
+		from := tree(t, lists)
+		for pid, line := range map[int]string{100: "100 (engine) S 50", 50: "50 (assay-keeper) S 1", 103: "103 (engine) S 50"} {
+			path := filepath.Join(from, "proc", fmt.Sprint(pid))
+			if err := os.MkdirAll(filepath.Join(path, "task", fmt.Sprint(pid)), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			rest := " 1 1 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 1 0 1 1 1\n"
+			if err := os.WriteFile(filepath.Join(path, "stat"), []byte(line+rest), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if lists {
+			if err := os.WriteFile(filepath.Join(from, "proc/50/task/50/children"), []byte("100 103 "), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := readTree(from, 100, "")
+		want := map[Metric]float64{VmRSS: (100 + 101 + 102 + 103) * kB, TreeSize: 4}
+		for m, v := range want {
+			if have, ok := numberOf(got, m); !ok || have != v {
+				t.Errorf("lists of children %v: %s is %g (%v), want %g", lists, m, have, ok, v)
+			}
+		}
+	}
+}
+
 // What can't be read has a reason and no number.
 func TestNoTree(t *testing.T) {
 	for _, c := range []struct {

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"assay/internal/kit/proc"
 )
 
 // wallCommand reads a program that prints watts, a line a reading.
@@ -17,7 +19,7 @@ func (r *Recorder) wallCommand(ctx context.Context, f *feed) {
 		note  = "a command of the user's" // which may hold a password
 	)
 	n := 0
-	err := r.helpers.run(ctx, helper{argv: shell(r.opt.WallCommand), line: func(line []byte, at time.Time) error {
+	err := r.helpers.run(ctx, helper{argv: r.opt.WallCommand, line: func(line []byte, at time.Time) error {
 		rd := &reading{note: note}
 		if v, err := parseWatts(string(line)); err != nil {
 			rd.fail(err, WallPower)
@@ -78,7 +80,7 @@ func parseWatts(text string) (float64, error) {
 	}
 	v, err := strconv.ParseFloat(strings.TrimSuffix(f[0], "W"), 64)
 	if err != nil || v != v || v < 0 || v > 1e6 || (len(f) > 1 && f[1] != "W") {
-		return 0, fmt.Errorf("%q is not a number of watts such as 123.4", clip(strings.TrimSpace(text)))
+		return 0, fmt.Errorf("%q is not a number of watts such as 123.4", proc.Clip(strings.TrimSpace(text)))
 	}
 	return v, nil
 }

@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,7 +64,7 @@ func TestFromFile(t *testing.T) {
 				return
 			}
 			// The template outlives the file too.
-			if size, err := c.Prompt("Hello nonce", "nonce"); err != nil || size.Total == nil || *size.Total <= size.BeforeNonce {
+			if size, err := c.Prompt(Chat{Messages: json.RawMessage(`[{"role":"user","content":"Hello nonce"}]`)}, "nonce"); err != nil || size.Total == nil || *size.Total <= size.BeforeNonce {
 				t.Errorf("Prompt = %+v, %v", size, err)
 			}
 		})

@@ -23,9 +23,15 @@ type Counter struct {
 	Why    string
 	// Piece gives a token's bytes; nil when the server does the encoding.
 	Piece func(id int32) []byte
-	// Prompt counts the tokens of the chat prompt of one user message, and of what
-	// precedes the nonce in it. It is nil when the template is not known.
-	Prompt func(content, nonce string) (Size, error)
+	// Prompt counts the tokens of a chat's prompt, and of what precedes the nonce in
+	// it. It is nil when the template is not known.
+	Prompt func(c Chat, nonce string) (Size, error)
+}
+
+// Chat is the part of a request that a chat template renders.
+type Chat struct {
+	Messages json.RawMessage            `json:"messages"`
+	Kwargs   map[string]json.RawMessage `json:"chat_template_kwargs,omitempty"`
 }
 
 // Size is a rendered chat prompt in tokens.
@@ -49,19 +55,15 @@ func FromGGUF(f *gguf.File, name string) (*Counter, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Prompt = func(content, nonce string) (Size, error) {
-		return sizeOf(tok, template, content, nonce)
+	c.Prompt = func(c Chat, nonce string) (Size, error) {
+		return sizeOf(tok, template, c, nonce)
 	}
 	return c, nil
 }
 
-// sizeOf renders the chat prompt of one user message as a server does.
-func sizeOf(tok *tokenizer.Tokenizer, template *chat.Template, content, nonce string) (Size, error) {
-	messages, err := json.Marshal([]map[string]string{{"role": "user", "content": content}})
-	if err != nil {
-		return Size{}, err
-	}
-	text, err := template.Render(chat.Input{Messages: messages, AddGenerationPrompt: true})
+// sizeOf renders a chat as a server does.
+func sizeOf(tok *tokenizer.Tokenizer, template *chat.Template, c Chat, nonce string) (Size, error) {
+	text, err := template.Render(chat.Input{Messages: c.Messages, Kwargs: c.Kwargs, AddGenerationPrompt: true})
 	if err != nil {
 		return Size{}, err
 	}

@@ -60,7 +60,7 @@ func (Adapter) Meter() target.Meter { return target.MeterPrometheus }
 
 // Metered reads llama-server's counters under our own prefix.
 func (Adapter) Metered(before, after []byte) (target.Counters, error) {
-	return target.MeteredBy(llamaserver.CounterNames("assay_"), before, after)
+	return target.MeteredBy(llamaserver.CounterNames("assay_", 0), before, after)
 }
 
 // Facts: the end token is counted, and the rate is over the intervals.
@@ -73,6 +73,7 @@ func (Adapter) Facts() target.Facts {
 		Exactly:         "ignore_eos",
 		CacheOff:        "cache_prompt: false in each request",
 		Counts:          []string{"usage", "timings", "log", "/metrics"},
+		ModelFlags:      []string{"--model", "-m"}, ContextFlags: []string{"--context", "-c", "--ctx-size"},
 	}
 }
 

@@ -1,10 +1,12 @@
 package assay
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"assay/internal/kit/stream"
 	"assay/internal/kit/target"
 )
 
@@ -38,4 +40,17 @@ func TestAssayCommit(t *testing.T) {
 			t.Errorf("build_info %q: commit %v, why %q", info, id.Commit, id.Why["commit"])
 		}
 	}
+}
+
+func FuzzReadLog(f *testing.F) {
+	f.Add([]byte("assay serve: request 7: prompt 515 tokens = 3 reused + 512 read in 812.34 ms (630.28 tok/s), 128 generated in 402.12 ms (315.82 tok/s), drafts accepted 3 of 9, finish length\n"), []byte("assay_tokens_predicted_total 5\n"))
+	f.Fuzz(func(t *testing.T, log, metrics []byte) {
+		a := &target.Account{Log: log, Stream: &stream.Completion{FinishFrame: -1, FinishAt: -1}, Before: nil, After: metrics}
+		a.Record, a.LogErr = Adapter{}.ReadLog(log)
+		a.Delta, a.DeltaErr = Adapter{}.Metered(metrics, metrics)
+		if _, err := json.Marshal((Adapter{}).Block(a).Fields); err != nil {
+			t.Errorf("the block does not encode: %v", err)
+		}
+		_, _ = Adapter{}.ReadThreads(log)
+	})
 }

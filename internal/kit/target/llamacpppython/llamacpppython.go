@@ -27,7 +27,8 @@ func (Adapter) Facts() target.Facts {
 		ExactLength: true,
 		Exactly:     "min_tokens bars the end token (the one, of a model that has several); it ignores ignore_eos",
 		CacheOff:    "--cache is off unless asked for, but the last prompt stays in the context: the nonce at the start keeps prefixes apart",
-		Counts:      []string{"log (passes of one token, one less than tokens)", "the text, tokenised by the server"},
+		ModelFlags:  []string{"--model"}, FetchFlags: []string{"--hf_model_repo_id", "--config_file"}, ContextFlags: []string{"--n_ctx"},
+		Counts: []string{"log (passes of one token, one less than tokens)", "the text, tokenised by the server"},
 	}
 }
 
@@ -58,14 +59,19 @@ func (Adapter) Identify(p *target.Probe) target.Identity {
 	return id
 }
 
-// Command is python3 -m llama_cpp.server.
+// Command is python3 -m llama_cpp.server. A program of one word is another python,
+// such as that of a virtual environment.
 func (Adapter) Command(s target.Settings) (target.Command, error) {
-	program := s.Program
-	if len(program) == 0 {
-		program = []string{"python3", "-m", "llama_cpp.server"}
+	argv := append([]string(nil), s.Program...)
+	if len(argv) == 0 {
+		argv = []string{"python3"}
 	}
-	argv := append([]string(nil), program...)
-	argv = s.Flag(argv, s.Model, "--model")
+	if len(argv) == 1 {
+		argv = append(argv, "-m", "llama_cpp.server")
+	}
+	if s.Model != "" {
+		argv = s.Flag(argv, s.Model, "--model")
+	}
 	argv = s.Flag(argv, "127.0.0.1", "--host")
 	argv = s.Flag(argv, strconv.Itoa(s.Port), "--port")
 	argv = s.Flag(argv, strconv.Itoa(s.Context), "--n_ctx")
@@ -89,6 +95,9 @@ func (Adapter) Body(a target.Ask, model string) map[string]any {
 	if a.IgnoreEOS {
 		body["min_tokens"] = a.MaxTokens
 	}
+	target.Set(body, "top_k", a.TopK)
+	target.Set(body, "min_p", a.MinP)
+	target.Set(body, "repeat_penalty", a.RepeatPenalty)
 	return body
 }
 

@@ -87,7 +87,8 @@ func TestAttachToRecordedLlamaServer(t *testing.T) {
 	want := target.Identity{
 		Engine: "llama-server", Version: new("b1-de3ff81"), Model: "/models/seedling-15m-q8_0.gguf",
 		Format: new("Q8_0"), Context: new(8192), Slots: new(1),
-		Why: map[string]string{"commit": `build_info "b1-de3ff81": built from a checkout without history, so the hash may not be upstream's`},
+		Why:   map[string]string{"commit": `build_info "b1-de3ff81": built from a checkout without history, so the hash may not be upstream's`},
+		Found: map[string]string{"slots": "1"},
 	}
 	if diff := cmp.Diff(want, tg.Identity); diff != "" {
 		t.Errorf("identity: want -, got +:\n%s", diff)
@@ -167,7 +168,7 @@ func TestLlamaServerLogWithDrafts(t *testing.T) {
 	want := target.LogRecord{
 		Line: "prompt eval time =       8.99 ms /    44 tokens (    0.20 ms per token,  4892.69 tokens per second) | " +
 			"eval time =      64.88 ms /    64 tokens (    1.03 ms per token,   970.96 tokens per second) | " +
-			"draft acceptance = 0.16667 (   14 accepted /    84 generated)",
+			"draft acceptance = 0.16667 (   14 accepted /    84 generated), mean len =  5.67",
 		PromptN: new(44), PromptMS: new(8.99), PromptRate: new(4892.69),
 		Generated: new(64), DecodeMS: new(64.88), DecodeRate: new(970.96),
 		DraftN: new(84), DraftAccepted: new(14),

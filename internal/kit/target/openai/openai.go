@@ -14,9 +14,9 @@ func (Adapter) Name() string { return "openai" }
 func (Adapter) Facts() target.Facts {
 	return target.Facts{
 		About:     "any server with OpenAI's chat API",
-		Exactly:   "ignore_eos is sent; a server may refuse it, which one request finds out, or ignore it, which a short row shows",
+		Exactly:   "ignore_eos is sent; a server may refuse it, which the first request finds out, or ignore it, which a short row shows",
 		CacheOff:  "not known of any server: the nonce at the start of the prompt keeps prefixes apart, and cached tokens are read where the server tells them",
-		Counts:    []string{"usage", "token ids, timings where it sends them"},
+		Counts:    []string{"usage", "running usage, token ids and timings where it sends them"},
 		MayRefuse: true,
 	}
 }
@@ -40,13 +40,20 @@ func (Adapter) Identify(p *target.Probe) target.Identity {
 	return id
 }
 
-// Body asks for an exact length by the name that vLLM, SGLang and TabbyAPI have
-// for it.
+// Body asks for an exact length, and for sampling that OpenAI has no names for, by
+// the names that vLLM, SGLang and TabbyAPI have.
 func (Adapter) Body(a target.Ask, model string) map[string]any {
 	body := target.ChatBody(a, model)
 	if a.IgnoreEOS {
 		body["ignore_eos"] = true
 	}
+	// Only what comes of these is kept: see what was found of the server.
+	body["stream_options"] = map[string]any{"include_usage": true, "continuous_usage_stats": true}
+	body["return_token_ids"] = true
+	target.Set(body, "top_k", a.TopK)
+	target.Set(body, "min_p", a.MinP)
+	target.Set(body, "repetition_penalty", a.RepeatPenalty)
+	target.SetThinking(body, a)
 	return body
 }
 

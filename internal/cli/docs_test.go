@@ -1,0 +1,333 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"assay/internal/kit/figure"
+)
+
+// docsDir are the pages of the manual.
+const docsDir = "../../docs"
+
+// TestDocs runs the commands of the manual, page by page, in a folder with the
+// examples' rows. A line before a fenced block says what is done with it:
+//
+//	<!-- run -->          the lines are run by sh; each must succeed
+//	<!-- run: 99 -->      ... but the last must end with this status (3|99: with one of them)
+//	<!-- run: ROUNDS=4 -->  ... with this in the environment, instead of the page's own
+//	<!-- prints -->       the block is what the one before it printed; a line of ... stands for any lines
+//
+// Of a YAML block, a GitHub workflow, the steps of its job are run, but for
+// those that use an action or are named "build".
+func TestDocs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("whole programs")
+	}
+	pages, err := filepath.Glob(docsDir + "/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("%d pages, %v", len(pages), err)
+	}
+	ran := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks, err := docBlocks(string(text))
+		if err != nil {
+			t.Errorf("%s:%v", filepath.Base(page), err)
+		}
+		if len(blocks) == 0 {
+			continue
+		}
+		ran += len(blocks)
+		t.Run(filepath.Base(page), func(t *testing.T) { runDoc(t, blocks) })
+	}
+	if ran == 0 {
+		t.Error("no page has a command that is run")
+	}
+}
+
+// docBlock is a fenced block with a mark.
+type docBlock struct {
+	line     int
+	language string
+	prints   bool
+	status   []int // that its commands may end with
+	env      []string
+	text     string
+}
+
+var docMark = regexp.MustCompile(`^<!-- (run|prints)(?:: (.*))? -->$`)
+
+// docBlocks finds the marked blocks of a page.
+func docBlocks(page string) ([]docBlock, error) {
+	var out []docBlock
+	var wrong []error
+	lines := bufio.NewScanner(strings.NewReader(page))
+	var marked *docBlock
+	n, inside := 0, false
+	var text strings.Builder
+	for lines.Scan() {
+		n++
+		line := lines.Text()
+		switch fence, isFence := strings.CutPrefix(line, "```"); {
+		case isFence && inside:
+			inside = false
+			if marked != nil {
+				marked.text = text.String()
+				out = append(out, *marked)
+				marked = nil
+			}
+		case isFence:
+			inside = true
+			text.Reset()
+			if marked != nil {
+				marked.language = fence
+			}
+		case inside:
+			text.WriteString(line + "\n")
+		case docMark.MatchString(line):
+			b, err := readMark(docMark.FindStringSubmatch(line))
+			if err != nil {
+				wrong = append(wrong, fmt.Errorf("%d: %w", n, err))
+			}
+			b.line = n
+			marked = b
+		case marked != nil && line != "":
+			wrong = append(wrong, fmt.Errorf("%d: the mark of line %d has no block", n, marked.line))
+			marked = nil
+		}
+	}
+	return out, errors.Join(wrong...)
+}
+
+func readMark(m []string) (*docBlock, error) {
+	b := &docBlock{prints: m[1] == "prints", status: []int{0}}
+	for _, word := range strings.Fields(m[2]) {
+		if strings.Contains(word, "=") {
+			b.env = append(b.env, word)
+			continue
+		}
+		b.status = nil
+		for _, s := range strings.Split(word, "|") {
+			code, err := strconv.Atoi(s)
+			if err != nil {
+				return b, fmt.Errorf("%q is neither a status nor VARIABLE=VALUE", word)
+			}
+			b.status = append(b.status, code)
+		}
+	}
+	return b, nil
+}
+
+// runDoc runs the blocks of one page, one after the other.
+func runDoc(t *testing.T, blocks []docBlock) {
+	dir := t.TempDir()
+	docFixture(t, dir)
+	stdout := ""
+	for _, b := range blocks {
+		switch {
+		case b.prints:
+			if want := b.text; !printsLike(stdout, want) {
+				t.Errorf("line %d: the page says\n%s\nbut it prints\n%s", b.line, want, stdout)
+			}
+		case b.language == "yaml":
+			for _, s := range workflowSteps(t, b) {
+				stdout = runShell(t, dir, b, s)
+			}
+		default:
+			stdout = runShell(t, dir, b, b.text)
+		}
+	}
+}
+
+// runShell runs commands and returns what they printed.
+func runShell(t *testing.T, dir string, b docBlock, commands string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", commands)
+	cmd.Dir = dir
+	cmd.WaitDelay = 10 * time.Second
+	cmd.Env = append(os.Environ(), "COLUMNS=80", "GITHUB_STEP_SUMMARY="+filepath.Join(dir, "step-summary.md"))
+	cmd.Env = append(cmd.Env, b.env...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("line %d: %v", b.line, err)
+	}
+	if code := cmd.ProcessState.ExitCode(); !slices.Contains(b.status, code) {
+		t.Fatalf("line %d: status %d, want %v:\n%s\nstdout:\n%s\nstderr:\n%s", b.line, code, b.status, commands, out.String(), errs.String())
+	}
+	return out.String()
+}
+
+// workflowSteps are the commands of a GitHub workflow with one job, whose
+// environment stands before the block's own.
+func workflowSteps(t *testing.T, b docBlock) []string {
+	t.Helper()
+	var w struct {
+		Jobs map[string]struct {
+			Env   map[string]string `yaml:"env"`
+			Steps []struct {
+				Name string            `yaml:"name"`
+				Uses string            `yaml:"uses"`
+				Run  string            `yaml:"run"`
+				Env  map[string]string `yaml:"env"`
+			} `yaml:"steps"`
+		} `yaml:"jobs"`
+	}
+	if err := yaml.Unmarshal([]byte(b.text), &w); err != nil || len(w.Jobs) != 1 {
+		t.Fatalf("line %d: %d jobs, %v", b.line, len(w.Jobs), err)
+	}
+	var out []string
+	for _, job := range w.Jobs {
+		for _, s := range job.Steps {
+			if s.Uses != "" || s.Name == "build" {
+				continue
+			}
+			var script strings.Builder
+			for _, env := range []map[string]string{job.Env, s.Env} {
+				for name, v := range env {
+					if !slices.ContainsFunc(b.env, func(e string) bool { return strings.HasPrefix(e, name+"=") }) {
+						fmt.Fprintf(&script, "export %s='%s'\n", name, v)
+					}
+				}
+			}
+			out = append(out, script.String()+s.Run)
+		}
+	}
+	return out
+}
+
+// printsLike holds output against a page's. A line of "..." stands for any number
+// of lines.
+func printsLike(got, want string) bool {
+	var pattern strings.Builder
+	pattern.WriteString(`^`)
+	for line := range strings.Lines(want) {
+		if line == "...\n" {
+			pattern.WriteString(`(?:.*\n)*`)
+		} else {
+			pattern.WriteString(regexp.QuoteMeta(line))
+		}
+	}
+	return regexp.MustCompile(pattern.String() + `$`).MatchString(got)
+}
+
+// docFixture lays out the rows of the pages' examples, recorded with "assay run
+// -t 1" and "-t 2" in turns: a folder for each, with a folder for each start in
+// it, and all of them in one.
+func docFixture(t *testing.T, dir string) {
+	t.Helper()
+	f, err := os.Open("../kit/report/testdata/threads.jsonl.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]*bytes.Buffer{}
+	row := regexp.MustCompile(`"row_id":"t([12])-(\d+)/`)
+	lines := bufio.NewScanner(z)
+	for lines.Scan() {
+		m := row.FindStringSubmatch(lines.Text())
+		if m == nil {
+			t.Fatalf("a row without a place: %.100s", lines.Text())
+		}
+		if round, _ := strconv.Atoi(m[2]); round > 4 { // others used the machine from then on
+			continue
+		}
+		folder := map[string]string{"1": "one-thread", "2": "two-threads"}[m[1]]
+		for _, path := range []string{filepath.Join(folder, m[2]), "both"} {
+			if files[path] == nil {
+				files[path] = new(bytes.Buffer)
+			}
+			fmt.Fprintln(files[path], lines.Text())
+		}
+	}
+	for path, text := range files {
+		at := filepath.Join(dir, path)
+		if err := os.MkdirAll(at, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(at, "rows.jsonl"), text.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The marks themselves: a mark without a block, or one that says nothing, would
+// leave commands unrun.
+func TestDocMarks(t *testing.T) {
+	page := "<!-- run: 3|99 A=1 -->\n```sh\na\nb\n```\n\n<!-- prints -->\n\n```text\nx\n```\n```sh\nnot this\n```\n"
+	blocks, err := docBlocks(page)
+	if err != nil || len(blocks) != 2 {
+		t.Fatalf("%+v, %v", blocks, err)
+	}
+	if b := blocks[0]; b.text != "a\nb\n" || !slices.Equal(b.status, []int{3, 99}) || !slices.Equal(b.env, []string{"A=1"}) || b.language != "sh" || b.prints {
+		t.Errorf("%+v", b)
+	}
+	if b := blocks[1]; b.text != "x\n" || !b.prints {
+		t.Errorf("%+v", b)
+	}
+	for _, bad := range []string{"<!-- run -->\ntext\n", "<!-- run: soon -->\n```sh\nx\n```\n"} {
+		if _, err := docBlocks(bad); err == nil {
+			t.Errorf("no error for %q", bad)
+		}
+	}
+	for _, tt := range []struct {
+		got, want string
+		is        bool
+	}{
+		{"a\nb\nc\n", "a\n...\nc\n", true},
+		{"a\nc\n", "a\n...\nc\n", true},
+		{"a\nb\nc\n", "a\nc\n", false},
+		{"a.b\n", "aXb\n", false},
+		{"a\nb\n", "a\n", false},
+	} {
+		if printsLike(tt.got, tt.want) != tt.is {
+			t.Errorf("%q is like %q: %v", tt.got, tt.want, !tt.is)
+		}
+	}
+}
+
+// Every code that withholds something has its advice, and nothing else has.
+func TestWithheldPage(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(docsDir, "withheld.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told, want []string
+	for _, line := range regexp.MustCompile("(?m)^`.*`[^\n]* — ").FindAllString(string(text), -1) {
+		for _, m := range regexp.MustCompile("`([a-z0-9-]+)`").FindAllStringSubmatch(line, -1) {
+			told = append(told, m[1])
+		}
+	}
+	for _, c := range figure.Table {
+		want = append(want, string(c.Code))
+	}
+	slices.Sort(told)
+	slices.Sort(want)
+	if !slices.Equal(told, want) {
+		t.Errorf("withheld.md tells of %v, the program has %v", told, want)
+	}
+}

@@ -1,0 +1,181 @@
+#include "textflag.h"
+
+// Reduces Z to its largest lane (X, lane 0); T is scratch.
+#define MAXALL(z, y, x, tz, ty, tx) \
+	VEXTRACTF64X4 $1, z, ty; VMAXPS ty, y, y; VEXTRACTF128 $1, y, tx; VMAXPS tx, x, x; \
+	VPERMILPS $0x4E, x, tx; VMAXPS tx, x, x; VPERMILPS $0xB1, x, tx; VMAXPS tx, x, x
+
+// func round32AVX512(x *float32, blocks int, to *byte)
+TEXT ·round32AVX512(SB), NOSPLIT, $0-24
+	MOVQ x+0(FP), SI
+	MOVQ blocks+8(FP), CX
+	MOVQ to+16(FP), DI
+	MOVL $0x7fffffff, AX
+	VPBROADCASTD AX, Z15
+	MOVL $0x42fe0000, AX // 127
+	VMOVD AX, X14
+	VPXORD X12, X12, X12
+block:
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VPANDD Z15, Z0, Z2
+	VPANDD Z15, Z1, Z3
+	VMAXPS Z3, Z2, Z2
+	MAXALL(Z2, Y2, X2, Z3, Y3, X3)
+	VDIVSS X2, X14, X3 // 127/amax, or 0 where d is 0
+	VDIVSS X14, X2, X2 // d = amax/127
+	VCMPSS $4, X12, X2, K1
+	VMOVSS.Z X3, X3, K1, X3
+	VBROADCASTSS X3, Z3
+	VMULPS Z3, Z0, Z0
+	VMULPS Z3, Z1, Z1
+	VCVTPS2DQ Z0, Z0
+	VCVTPS2DQ Z1, Z1
+	VPMOVDB Z0, (DI)
+	VPMOVDB Z1, 16(DI)
+	VPADDD Z1, Z0, Z0
+	VEXTRACTI64X4 $1, Z0, Y1
+	VPADDD Y1, Y0, Y0
+	VEXTRACTI128 $1, Y0, X1
+	VPADDD X1, X0, X0
+	VPSHUFD $0x4E, X0, X1
+	VPADDD X1, X0, X0
+	VPSHUFD $0xB1, X0, X1
+	VPADDD X1, X0, X0
+	VPSLLD $7, X0, X0
+	VPSUBD X0, X12, X0 // -128 * sum; what overflowed to 1<<31 falls out
+	VMOVD X0, 32(DI)
+	VCVTPS2PH $0, X2, X2
+	VCVTPH2PS X2, X2
+	VMOVSS X2, 36(DI)
+	ADDQ $128, SI
+	ADDQ $40, DI
+	DECQ CX
+	JNZ block
+	VZEROUPPER
+	RET
+
+// func round256AVX512(x *float32, blocks int, to *byte)
+TEXT ·round256AVX512(SB), NOSPLIT, $0-24
+	MOVQ x+0(FP), SI
+	MOVQ blocks+8(FP), CX
+	MOVQ to+16(FP), DI
+	MOVL $127, AX
+	VPBROADCASTD AX, Z15
+	MOVL $0x0da24260, AX // 1e-30
+	VMOVD AX, X14
+	MOVL $0x80000000, AX
+	VPBROADCASTD AX, Z11
+block:
+	// The largest (Z0) and, as its negative, the smallest (Z1).
+	VMOVUPS (SI), Z0
+	VPXORD Z11, Z0, Z1
+	MOVQ $64, R8
+range:
+	VMOVUPS (SI)(R8*1), Z2
+	VMAXPS Z2, Z0, Z0
+	VPXORD Z11, Z2, Z2
+	VMAXPS Z2, Z1, Z1
+	ADDQ $64, R8
+	CMPQ R8, $1024
+	JNE range
+	MAXALL(Z0, Y0, X0, Z2, Y2, X2)
+	MAXALL(Z1, Y1, X1, Z2, Y2, X2)
+	VMOVD X0, AX // the value of largest size, with its sign
+	VUCOMISS X1, X0
+	JA found
+	VMOVD X1, BX
+	MOVL BX, AX
+	XORL $0x80000000, AX
+	VUCOMISS X0, X1
+	JA found
+	ANDL $0x7fffffff, BX // as large on both sides: the one that comes first
+	XORQ R8, R8
+first:
+	MOVL (SI)(R8*4), AX
+	MOVL AX, R9
+	ANDL $0x7fffffff, R9
+	INCQ R8
+	CMPL R9, BX
+	JNE first
+found:
+	VPXORD X3, X3, X3 // 1/d
+	VPXORD X4, X4, X4 // d
+	MOVL AX, R9
+	ANDL $0x7fffffff, R9
+	VMOVD R9, X2
+	VUCOMISS X14, X2
+	JB zero // too small for a reciprocal
+	VMOVD AX, X2
+	MOVL $0xc2fe0000, AX // -127
+	VMOVD AX, X3
+	VDIVSS X2, X3, X3
+	MOVL $0x3f800000, AX
+	VMOVD AX, X4
+	VDIVSS X3, X4, X4
+zero:
+	VBROADCASTSS X3, Z3
+	VMOVAPS X4, X10
+	MOVQ $4, R8
+group:
+	VMULPS (SI), Z3, Z4
+	VMULPS 64(SI), Z3, Z5
+	VMULPS 128(SI), Z3, Z6
+	VMULPS 192(SI), Z3, Z7
+	VCVTPS2DQ Z4, Z4
+	VCVTPS2DQ Z5, Z5
+	VCVTPS2DQ Z6, Z6
+	VCVTPS2DQ Z7, Z7
+	VPMINSD Z15, Z4, Z4
+	VPMINSD Z15, Z5, Z5
+	VPMINSD Z15, Z6, Z6
+	VPMINSD Z15, Z7, Z7
+	VPMOVDB Z4, (DI)
+	VPMOVDB Z5, 16(DI)
+	VPMOVDB Z6, 32(DI)
+	VPMOVDB Z7, 48(DI)
+	VEXTRACTI64X4 $1, Z4, Y0
+	VEXTRACTI64X4 $1, Z5, Y1
+	VPADDD Y0, Y4, Y4
+	VPADDD Y1, Y5, Y5
+	VEXTRACTI64X4 $1, Z6, Y0
+	VEXTRACTI64X4 $1, Z7, Y1
+	VPADDD Y0, Y6, Y6
+	VPADDD Y1, Y7, Y7
+	VPHADDD Y5, Y4, Y4 // in each half: a a b b
+	VPHADDD Y7, Y6, Y6 // c c d d
+	VPHADDD Y6, Y4, Y4 // a b c d
+	VEXTRACTI128 $1, Y4, X0
+	VPADDD X0, X4, X4
+	VPHADDD X4, X4, X0 // a+b c+d
+	VPACKSSDW X0, X0, X0
+	VMOVD X0, 64(DI)
+	VPSHUFD $0xD8, X4, X4 // a c b d
+	VPACKSSDW X4, X4, X4
+	VMOVQ X4, 68(DI)
+	VMOVSS X10, 76(DI)
+	ADDQ $256, SI
+	ADDQ $80, DI
+	DECQ R8
+	JNZ group
+	DECQ CX
+	JNZ block
+	VZEROUPPER
+	RET
+
+// func roundHalfAVX512(to, x *float32, n16 int)
+TEXT ·roundHalfAVX512(SB), NOSPLIT, $0-24
+	MOVQ to+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n16+16(FP), CX
+next:
+	VMOVUPS (SI), Z0
+	VCVTPS2PH $0, Z0, Y0
+	VCVTPH2PS Y0, Z0
+	VMOVUPS Z0, (DI)
+	ADDQ $64, SI
+	ADDQ $64, DI
+	DECQ CX
+	JNZ next
+	VZEROUPPER
+	RET

@@ -1,0 +1,297 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"unsafe"
+
+	"assay/internal/engine/quant"
+)
+
+// PagePositions is how many positions a page of keys and values holds.
+const PagePositions = quant.PagePositions
+
+// KVFormat is how the numbers of keys and values are kept.
+type KVFormat uint8
+
+// The formats, under the names that llama.cpp's -ctk takes.
+const (
+	KVF16 KVFormat = iota
+	KVQ8           // Q8_0: bytes, with a scale (a half float) for each 32 dimensions
+	KVF32
+)
+
+var kvFormats = [...]struct {
+	name string
+	size int // bytes of a number
+}{KVF16: {"f16", 2}, KVQ8: {"q8_0", 1}, KVF32: {"f32", 4}}
+
+func (f KVFormat) String() string { return kvFormats[f].name }
+
+// ParseKVFormat finds a format by its name; none means f16.
+func ParseKVFormat(name string) (KVFormat, error) {
+	if name == "" {
+		return KVF16, nil
+	}
+	for f := range kvFormats {
+		if kvFormats[f].name == name {
+			return KVFormat(f), nil
+		}
+	}
+	return 0, fmt.Errorf("cache type: %q is not one of f16, q8_0 and f32", name)
+}
+
+// KVLayout is how the keys and values of one head are kept in a page of 256
+// positions.
+//
+//	keys    [16 groups][dim][16 positions], and in Q8 behind each group scales [dim/32][16 positions]
+//	values  [chunks of 64 dimensions][256 positions][64], and in Q8 behind all of them scales [chunks][256][2]
+//
+// Scales are float32 here, of half floats' values. So one lane of a register is
+// one position while scores are computed, and one dimension while values are
+// summed.
+type KVLayout struct {
+	Dim    int // a multiple of 32 in Q8
+	Format KVFormat
+}
+
+func (l KVLayout) size() int   { return kvFormats[l.Format].size }
+func (l KVLayout) chunks() int { return (l.Dim + 63) / 64 }
+
+// group is the size of a group of keys.
+func (l KVLayout) group() int {
+	n := 16 * l.Dim * l.size()
+	if l.Format == KVQ8 {
+		n += 2 * l.Dim
+	}
+	return n
+}
+
+// chunk is the size of a chunk of values, scales left out.
+func (l KVLayout) chunk() int { return PagePositions * 64 * l.size() }
+
+func (l KVLayout) valuesAt() int { return padded64(PagePositions / 16 * l.group()) }
+func (l KVLayout) scalesAt() int { return l.valuesAt() + l.chunks()*l.chunk() }
+
+func padded64(n int) int { return (n + 63) &^ 63 }
+
+// Bytes is the size of one head's page.
+func (l KVLayout) Bytes() int {
+	if l.Format == KVQ8 {
+		return l.scalesAt() + l.chunks()*PagePositions*8
+	}
+	return l.scalesAt()
+}
+
+// Put keeps the key and the value of position pos of a page. scratch has room
+// for a key.
+func (l KVLayout) Put(page []byte, pos int, key, value []float32, scratch []uint16) {
+	switch l.Format {
+	case KVQ8:
+		l.putQ8(page, pos, key, value)
+	case KVF16:
+		l.putF16(page, pos, key, value, scratch)
+	case KVF32:
+		keys := floats(page[pos/16*l.group():][:l.group()])
+		for d, v := range key {
+			keys[16*d+pos%16] = v
+		}
+		for c := range l.chunks() {
+			copy(floats(page[l.valuesAt()+c*l.chunk()+256*pos:][:256]), value[64*c:])
+		}
+	}
+}
+
+func (l KVLayout) putF16(page []byte, pos int, key, value []float32, scratch []uint16) {
+	half := scratch[:l.Dim]
+	toHalf(half, key)
+	keys := unsafe.Slice((*uint16)(unsafe.Pointer(&page[pos/16*l.group()])), 16*l.Dim)
+	at := pos % 16
+	for _, h := range half {
+		keys[at] = h
+		at += 16
+	}
+	for c := range l.chunks() {
+		v := value[64*c : min(64*c+64, l.Dim)]
+		to := unsafe.Slice((*uint16)(unsafe.Pointer(&page[l.valuesAt()+c*l.chunk()+128*pos])), len(v))
+		toHalf(to, v)
+	}
+}
+
+func (l KVLayout) putQ8(page []byte, pos int, key, value []float32) {
+	keys := page[pos/16*l.group():][:l.group()]
+	var q [32]int8
+	for b := range l.Dim / 32 {
+		d := quant.RoundBlock32(q[:], key[32*b:][:32])
+		for i, v := range q {
+			keys[16*(32*b+i)+pos%16] = byte(v)
+		}
+		putFloat(keys[16*l.Dim+64*b+4*(pos%16):], d)
+		d = quant.RoundBlock32(q[:], value[32*b:][:32])
+		copy(page[l.valuesAt()+b/2*l.chunk()+64*pos+b%2*32:], unsafe.Slice((*byte)(unsafe.Pointer(&q[0])), 32))
+		putFloat(page[l.scalesAt()+(b/2*PagePositions+pos)*8+b%2*4:], d)
+	}
+}
+
+func putFloat(b []byte, v float32) { *(*float32)(unsafe.Pointer(&b[0])) = v }
+
+// numbers decodes the numbers at b; in Q8 they are yet to be scaled.
+func (l KVLayout) numbers(to []float32, b []byte) {
+	switch l.Format {
+	case KVQ8:
+		for i := range to {
+			to[i] = float32(int8(b[i]))
+		}
+	case KVF16:
+		table := halves()
+		for i := range to {
+			to[i] = table[binary.LittleEndian.Uint16(b[2*i:])]
+		}
+	case KVF32:
+		copy(to, floats(b[:4*len(to)]))
+	}
+}
+
+// At is dimension d of the key and of the value that a page keeps of position
+// pos, as attention sees them.
+func (l KVLayout) At(page []byte, pos, d int) (key, value float32) {
+	var x [1]float32
+	group := page[pos/16*l.group():]
+	l.numbers(x[:], group[(16*d+pos%16)*l.size():])
+	key = x[0]
+	l.numbers(x[:], page[l.valuesAt()+d/64*l.chunk()+(64*pos+d%64)*l.size():])
+	value = x[0]
+	if l.Format == KVQ8 {
+		key = float32(floats(group[16*l.Dim+d/32*64+4*(pos%16):][:4])[0] * key)
+		value = float32(floats(page[l.scalesAt()+(d/64*PagePositions+pos)*8+d%64/32*4:][:4])[0] * value)
+	}
+	return key, value
+}
+
+// Heads is the most query rows that Attend takes at a time.
+const Heads = 4
+
+// Attention is scratch of one worker.
+type Attention struct {
+	weights [Heads * PagePositions]float32
+	page    []float32 // [Heads, padded dim]: a page's weighted values
+}
+
+// AttentionState is how far the attention of up to four query rows has come.
+type AttentionState struct{ top, sums [Heads]float32 }
+
+// NewAttention makes scratch for pages of that layout.
+func NewAttention(l KVLayout) *Attention {
+	return &Attention{page: floats(aligned(4 * Heads * 64 * l.chunks()))}
+}
+
+// Add adds a page, of which n positions count, for rows (at most Heads) queries
+// that share its keys and values: q and out are [rows, Dim], queries already
+// scaled. Pages come in order, the first with first set; Finish follows the last.
+// quant.Attend is the definition.
+func (a *Attention) Add(s *AttentionState, l KVLayout, page []byte, n, rows int, q, out []float32, first bool) {
+	scores(l, page, &a.weights, n, rows, q)
+	var before, here [Heads]float32
+	for r := range rows {
+		row := a.weights[r*PagePositions:][:PagePositions]
+		groups := (n + 15) / 16
+		for i := n; i < 16*groups; i++ {
+			row[i] = float32(math.Inf(-1)) // weighs nothing
+		}
+		top, sum := softmaxPage(row[:16*groups])
+		if first {
+			s.top[r], s.sums[r] = top, sum
+			continue
+		}
+		highest := max(s.top[r], top)
+		before[r], here[r] = quant.Exp(s.top[r]-highest), quant.Exp(top-highest)
+		s.sums[r] = float32(s.sums[r]*before[r]) + float32(sum*here[r])
+		s.top[r] = highest
+	}
+	weigh(l, page, &a.weights, n, rows, a.page)
+	for r := range rows {
+		o, p := out[r*l.Dim:][:l.Dim], a.page[r*64*l.chunks():][:l.Dim]
+		if first {
+			copy(o, p)
+		} else {
+			merge(o, p, before[r], here[r])
+		}
+	}
+}
+
+// Finish divides the results by the sums of their weights.
+func (s *AttentionState) Finish(l KVLayout, rows int, out []float32) {
+	for r := range rows {
+		divide(out[r*l.Dim:][:l.Dim], s.sums[r])
+	}
+}
+
+func scoresGeneric(l KVLayout, page []byte, w *[Heads * PagePositions]float32, n, rows int, q []float32) {
+	for g := range (n + 15) / 16 {
+		keys := page[g*l.group():][:l.group()]
+		var s [Heads][16]float32
+		var k [16]float32
+		for d := range l.Dim {
+			l.numbers(k[:], keys[16*d*l.size():])
+			if l.Format == KVQ8 {
+				for i, scale := range floats(keys[16*l.Dim+d/32*64:][:64]) {
+					k[i] = float32(scale * k[i])
+				}
+			}
+			for r := range rows {
+				x, to := q[r*l.Dim+d], &s[r]
+				for i, v := range k {
+					to[i] += float32(x * v)
+				}
+			}
+		}
+		for r := range rows {
+			copy(w[r*PagePositions+16*g:][:16], s[r][:])
+		}
+	}
+}
+
+func weighGeneric(l KVLayout, page []byte, w *[Heads * PagePositions]float32, n, rows int, out []float32) {
+	for c := range l.chunks() {
+		values := page[l.valuesAt()+c*l.chunk():][:l.chunk()]
+		var s [Heads][64]float32
+		var v [64]float32
+		for i := range n {
+			l.numbers(v[:], values[64*i*l.size():])
+			if l.Format == KVQ8 {
+				scales := floats(page[l.scalesAt()+(c*PagePositions+i)*8:][:8])
+				for d := range v {
+					v[d] = float32(scales[d/32] * v[d])
+				}
+			}
+			for r := range rows {
+				x, to := w[r*PagePositions+i], &s[r]
+				for d, y := range v {
+					to[d] += float32(x * y)
+				}
+			}
+		}
+		for r := range rows {
+			copy(out[(r*l.chunks()+c)*64:][:64], s[r][:])
+		}
+	}
+}
+
+func softmaxPageGeneric(w []float32) (top, sum float32) {
+	top = w[0]
+	for _, v := range w {
+		top = max(top, v)
+	}
+	var part [16]float32
+	for i, v := range w {
+		w[i] = quant.Exp(v - top)
+		part[i%16] += w[i]
+	}
+	for half := 8; half > 0; half /= 2 {
+		for i := range half {
+			part[i] += part[half+i]
+		}
+	}
+	return top, part[0]
+}

@@ -1,0 +1,31 @@
+package kernel
+
+//go:noescape
+func cpuid(leaf, sub uint32) (a, b, c, d uint32)
+
+//go:noescape
+func xgetbv() uint32
+
+// detect is the best level whose every instruction this processor and operating
+// system have. AVX-512 kernels use F, BW, VL and VNNI, AVX2 ones AVX2, F16C and
+// POPCNT.
+func detect() Level {
+	bits := func(have, want uint32) bool { return have&want == want }
+	if n, _, _, _ := cpuid(0, 0); n < 7 {
+		return None
+	}
+	const popcnt, osxsave, avx, f16c = 1 << 23, 1 << 27, 1 << 28, 1 << 29
+	if _, _, c, _ := cpuid(1, 0); !bits(c, popcnt|osxsave|avx|f16c) {
+		return None
+	}
+	_, b, c, _ := cpuid(7, 0)
+	const sseAVX, opmaskZMM = 0x06, 0xe0 // registers that the system keeps
+	const avx2, f, bw, vl, vnni = 1 << 5, 1 << 16, 1 << 30, 1 << 31, 1 << 11
+	switch kept := xgetbv(); {
+	case !bits(kept, sseAVX) || !bits(b, avx2):
+		return None
+	case bits(kept, opmaskZMM) && bits(b, f|bw|vl) && bits(c, vnni):
+		return AVX512
+	}
+	return AVX2
+}

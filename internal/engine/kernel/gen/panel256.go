@@ -1,0 +1,282 @@
+package main
+
+import "fmt"
+
+// Activations of a super-block are four groups of 64: the values, two sums of
+// 32 and four of 16 (as int16, in the order 0, 2, 1, 3), the scale of the whole.
+const (
+	x256     = 320
+	x64      = 80
+	x64Sum32 = 64
+	x64Sum16 = 68
+	x64D     = 76
+)
+
+// format256 is a format with super-blocks of 256 weights. A panel keeps a
+// super-block as four groups of 64 weights (step bytes each), then scales and
+// the like (rest bytes).
+type format256 struct {
+	name    string
+	step    int
+	rest    int
+	by16    bool // a scale for each 16 weights, not 32
+	signed  bool // scales are signed bytes (by16)
+	minima  bool
+	offset  int // what weights are stored plus
+	table   string
+	quarter bool // the scale is a quarter of d
+	// unpack makes 4 x 16 unsigned weights in Z26 (the low ones of the group)
+	// and Z27 (the high ones) from line k, 0 to 7, of the group at AX.
+	unpack func(a *asm, k int)
+	ready  func(a *asm) // constants that unpack needs, in Z29, made before each group
+}
+
+var formats256 = []format256{
+	{name: "q4k", step: 512, rest: 320, minima: true, unpack: split},
+	{name: "q5k", step: 640, rest: 320, minima: true, unpack: fives, ready: broadcast(0x10101010)},
+	{name: "q6k", step: 768, rest: 320, by16: true, signed: true, offset: 32, unpack: sixes, ready: broadcast(0x30303030)},
+	{name: "iq3s", step: 512, rest: 128, offset: 15, unpack: doubled},
+	{name: "iq4xs", step: 512, rest: 192, offset: 128, unpack: lookedUp, table: "iq4xs"},
+	{name: "iq3xxs", step: 512, rest: 192, offset: 128, unpack: lookedUp, table: "iq3xxs", quarter: true},
+	{name: "q2k", step: 256, rest: 320, by16: true, minima: true, unpack: twos},
+	{name: "q3k", step: 384, rest: 320, by16: true, signed: true, offset: 4, unpack: threes, ready: broadcast(0x04040404)},
+}
+
+func panels256(a *asm) {
+	a.word("maskPair", 0x000f000f)
+	a.word("onePair", 0x00010001)
+	a.word("quarter", 0x3e800000)
+	for _, n := range []int{4, 15, 32, 128} {
+		a.word(fmt.Sprintf("less%d", n), uint32(uint16(-n))*0x10001)
+	}
+	a.table("iq4xs", offset(codes["iq4nl"]))
+	a.table("iq3xxs", offset(codes["iq3xxs"]))
+	for _, f := range formats256 {
+		for t := 1; t <= 6; t++ {
+			super(a, &f, t)
+		}
+	}
+}
+
+// super is the kernel of one format. Z0 ...: float sums, then the int sums of a
+// super-block, then those of the low and of the high run of 16 or 32 weights.
+func super(a *asm, f *format256, t int) {
+	total, low, high := func(i int) int { return t + i }, func(i int) int { return 2*t + i }, func(i int) int { return 3*t + i }
+	a.tile(fmt.Sprintf("%st%d", f.name, t), 1, t)
+	mask := map[string]int{"iq3s": 0x1e1e1e1e, "q2k": 0x03030303, "q3k": 0x03030303}[f.name]
+	if mask == 0 {
+		mask = 0x0f0f0f0f
+	}
+	a.p("MOVL $0x%x, R15\nVPBROADCASTD R15, Z24", mask)
+	a.p("block:\nLEAQ %d(AX), R13\nMOVL $4, CX", 4*f.step)
+	for i := range t {
+		a.p("VPXORD Z%d, Z%d, Z%d", total(i), total(i), total(i))
+	}
+	a.p("group:")
+	if f.ready != nil {
+		f.ready(a)
+	}
+	if f.table != "" {
+		a.p("VBROADCASTI32X4 %s<>(SB), Z29", f.table)
+	}
+	runs := 1 // of lines that share their scales
+	if f.by16 {
+		runs = 2
+	}
+	for run := range runs {
+		for i := range t {
+			a.p("VPXORD Z%d, Z%d, Z%d\nVPXORD Z%d, Z%d, Z%d", low(i), low(i), low(i), high(i), high(i), high(i))
+		}
+		for k := 8 / runs * run; k < 8/runs*(run+1); k++ {
+			f.unpack(a, k)
+			for i := range t {
+				a.p("VPDPBUSD.BCST %d(%s), Z26, Z%d\nVPDPBUSD.BCST %d(%s), Z27, Z%d", 4*k, tokenRegs[i], low(i), 32+4*k, tokenRegs[i], high(i))
+			}
+		}
+		f.scales(a, run)
+		sums := x64Sum32
+		if f.by16 {
+			sums = x64Sum16 + 4*run
+		}
+		scaleHigh := 29
+		if f.ready != nil || f.table != "" {
+			scaleHigh = 30
+		}
+		for i := range t {
+			a.p("VPMULLD Z28, Z%d, Z%d\nVPMULLD Z%d, Z%d, Z%d\nVPADDD Z%d, Z%d, Z%d\nVPADDD Z%d, Z%d, Z%d",
+				low(i), low(i), scaleHigh, high(i), high(i), low(i), total(i), total(i), high(i), total(i), total(i))
+			if f.offset != 0 {
+				a.p("VPDPWSSD.BCST %d(%s), Z31, Z%d", sums, tokenRegs[i], total(i))
+			}
+		}
+	}
+	a.p("ADDQ $%d, AX\nADDQ $%d, R13", f.step, f.scaleStep())
+	a.advance(t, x64)
+	a.p("DECL CX\nJNZ group")
+	for o := 0; o < f.rest; o += 64 {
+		a.p("PREFETCHT0 %d(AX)", o+ahead)
+	}
+	f.finish(a, t)
+	a.p("ADDQ $%d, AX\nDECQ DX\nJNZ block", f.rest)
+	a.store(1, t)
+}
+
+// scaleStep is how many bytes of scales a group has.
+func (f *format256) scaleStep() int {
+	switch {
+	case f.by16:
+		return 64
+	case f.name == "iq3s":
+		return 16
+	}
+	return 32
+}
+
+// scales makes the scales of the low run in Z28, those of the high one in Z29
+// (Z30 where Z29 is taken), and both times -offset, as pairs of int16, in Z31.
+func (f *format256) scales(a *asm, run int) {
+	high := 29
+	if f.ready != nil || f.table != "" {
+		high = 30
+	}
+	switch {
+	case f.name == "iq3s": // nibbles s, the scales are 2s+1
+		a.p("VPMOVZXBD (R13), Z28\nVPSLLD $12, Z28, Z29\nVPORD Z28, Z29, Z28\nVPANDD.BCST maskPair<>(SB), Z28, Z28\nVPADDW Z28, Z28, Z28\nVPORD.BCST onePair<>(SB), Z28, Z31")
+	case f.name == "q2k": // scales are the low nibbles, minima the high ones
+		a.p("VPMOVZXBW %d(R13), Z31\nVPANDD.BCST maskPair<>(SB), Z31, Z31", 32*run)
+	case f.by16 && f.signed:
+		a.p("VPMOVSXBW %d(R13), Z31", 32*run)
+	case f.table != "": // signed bytes
+		a.p("VPMOVSXBW (R13), Z31")
+	default: // unsigned bytes, and no offset
+		a.p("VPMOVZXBD (R13), Z28\nVPMOVZXBD 16(R13), Z%d", high)
+		return
+	}
+	a.p("VPSLLD $16, Z31, Z28\nVPSRAD $16, Z28, Z28\nVPSRAD $16, Z31, Z%d", high)
+	if f.offset != 0 {
+		a.p("VPBROADCASTW less%d<>(SB), Z25\nVPMULLW Z25, Z31, Z31", f.offset)
+	}
+}
+
+// finish multiplies by the scales of the super-block and adds to the float sums.
+func (f *format256) finish(a *asm, t int) {
+	scales := 0 // where the half floats are, behind R13
+	if f.minima {
+		for i := range t {
+			a.p("VPXORD Z%d, Z%d, Z%d", 2*t+i, 2*t+i, 2*t+i)
+		}
+		for j := range 4 {
+			if f.by16 {
+				for run := range 2 {
+					a.p("VPMOVZXBW %d(R13), Z28\nVPSRLW $4, Z28, Z28", 64*j+32*run-256)
+					for i := range t {
+						a.p("VPDPWSSD.BCST %d(%s), Z28, Z%d", x64*j-x256+x64Sum16+4*run, tokenRegs[i], 2*t+i)
+					}
+				}
+				continue
+			}
+			a.p("VPMOVZXBW %d(R13), Z28", 32*j)
+			for i := range t {
+				a.p("VPDPWSSD.BCST %d(%s), Z28, Z%d", x64*j-x256+x64Sum32, tokenRegs[i], 2*t+i)
+			}
+		}
+		if !f.by16 {
+			scales = 128
+		}
+		a.p("VCVTPH2PS %d(R13), Z29", scales+32)
+	}
+	a.p("VCVTPH2PS %d(R13), Z28", scales)
+	if f.quarter {
+		a.p("VMULPS.BCST quarter<>(SB), Z28, Z28")
+	}
+	for i := range t {
+		s, m := t+i, 2*t+i
+		a.p("VMULPS.BCST %d(%s), Z28, Z30", x64D-x64, tokenRegs[i])
+		a.p("VCVTDQ2PS Z%d, Z%d\nVMULPS Z30, Z%d, Z%d", s, s, s, s)
+		if f.minima {
+			a.p("VMULPS.BCST %d(%s), Z29, Z30\nVCVTDQ2PS Z%d, Z%d\nVMULPS Z30, Z%d, Z%d\nVSUBPS Z%d, Z%d, Z%d", x64D-x64, tokenRegs[i], m, m, m, m, m, s, s)
+		}
+		a.p("VADDPS Z%d, Z%d, Z%d", s, i, i)
+	}
+}
+
+// broadcast fills Z29 with v.
+func broadcast(v int) func(*asm) {
+	return func(a *asm) { a.p("MOVL $0x%x, R15\nVPBROADCASTD R15, Z29", v) }
+}
+
+// split loads line k of nibbles into Z25, its halves into Z26 and Z27.
+func split(a *asm, k int) {
+	a.p("PREFETCHT0 %d(AX)\nVMOVDQU64 %d(AX), Z25", 64*k+ahead, 64*k)
+	a.p("VPANDD Z24, Z25, Z26\nVPSRLW $4, Z25, Z27\nVPANDD Z24, Z27, Z27")
+}
+
+// doubled makes twice the nibbles: shifted left by one, and right by three.
+func doubled(a *asm, k int) {
+	a.p("PREFETCHT0 %d(AX)\nVMOVDQU64 %d(AX), Z25", 64*k+ahead, 64*k)
+	a.p("VPADDB Z25, Z25, Z26\nVPSRLW $3, Z25, Z27\nVPANDD Z24, Z26, Z26\nVPANDD Z24, Z27, Z27")
+}
+
+func lookedUp(a *asm, k int) {
+	split(a, k)
+	a.p("VPSHUFB Z26, Z29, Z26\nVPSHUFB Z27, Z29, Z27")
+}
+
+// more loads two lines of further bits, behind the nibbles, into Z30 and Z31.
+func more(a *asm, at int) {
+	a.p("PREFETCHT0 %d(AX)\nPREFETCHT0 %d(AX)\nVMOVDQU64 %d(AX), Z30\nVMOVDQU64 %d(AX), Z31", at+ahead, at+64+ahead, at, at+64)
+}
+
+// moved is an instruction that moves bit from to bit to.
+func moved(from, to int, src, dst string) string {
+	if from < to {
+		return fmt.Sprintf("VPSLLW $%d, %s, %s", to-from, src, dst)
+	}
+	return fmt.Sprintf("VPSRLW $%d, %s, %s", from-to, src, dst)
+}
+
+// fives: behind the nibbles a line with the fifth bits of the low weights, bit
+// k for line k, and one for the high ones.
+func fives(a *asm, k int) {
+	if k == 0 {
+		more(a, 512)
+	}
+	split(a, k)
+	for i := range 2 {
+		a.p("%s\nVPTERNLOGD $0xf8, Z28, Z29, Z%d", moved(k, 4, fmt.Sprintf("Z%d", 30+i), "Z28"), 26+i) // d | a&b
+	}
+}
+
+// sixes: behind the nibbles, for each run of four lines, a line with pairs of
+// bits for the low weights and one for the high ones.
+func sixes(a *asm, k int) {
+	if k%4 == 0 {
+		more(a, 512+k/4*128)
+	}
+	split(a, k)
+	for i := range 2 {
+		a.p("%s\nVPTERNLOGD $0xf8, Z28, Z29, Z%d", moved(2*(k%4), 4, fmt.Sprintf("Z%d", 30+i), "Z28"), 26+i)
+	}
+}
+
+// twos: pairs of bits as those of sixes, without nibbles.
+func twos(a *asm, k int) {
+	if k%4 == 0 {
+		more(a, k/4*128)
+	}
+	for i := range 2 {
+		a.p("%s\nVPANDD Z24, Z%d, Z%d", moved(2*(k%4), 0, fmt.Sprintf("Z%d", 30+i), fmt.Sprintf("Z%d", 26+i)), 26+i, 26+i)
+	}
+}
+
+// threes: behind the pairs a line with the third bits of the low weights, bit k
+// for line k, and one for the high ones.
+func threes(a *asm, k int) {
+	if k == 0 {
+		a.p("PREFETCHT0 %d(AX)\nPREFETCHT0 %d(AX)", 256+ahead, 320+ahead)
+	}
+	twos(a, k)
+	for i := range 2 {
+		a.p("%s\nVPTERNLOGD $0xf8, Z28, Z29, Z%d", moved(k, 2, fmt.Sprintf("%d(AX)", 256+64*i), "Z28"), 26+i)
+	}
+}

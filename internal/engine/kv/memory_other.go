@@ -1,0 +1,5 @@
+//go:build !linux
+
+package kv
+
+func pageMemory(n int) []byte { return make([]byte, n) }

@@ -1,0 +1,171 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+
+	"assay/internal/engine/kernel"
+	"assay/internal/engine/kv"
+	"assay/internal/engine/model"
+	"assay/internal/engine/weights"
+	"assay/internal/gguf"
+)
+
+// Bench is a slot taken for measuring: tokens are fed to it, nothing is
+// sampled. It belongs to one goroutine.
+type Bench struct {
+	e *Engine
+	s *slot
+}
+
+// Bench takes a slot, when one is free, until the Bench is closed.
+func (e *Engine) Bench(ctx context.Context) (*Bench, error) {
+	select {
+	case s := <-e.slots:
+		return &Bench{e, s}, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-e.closed:
+		return nil, ErrClosed
+	}
+}
+
+// Close gives the slot back.
+func (b *Bench) Close() {
+	if b.s == nil {
+		return
+	}
+	b.s.cache.Release()
+	b.e.slots <- b.s
+	b.s = nil
+}
+
+// Feed appends tokens, BatchTokens at a time, and computes the logits after the
+// last of them: what a prompt costs, or with one token what one of the answer
+// does, sampling left out.
+func (b *Bench) Feed(ctx context.Context, ids []int32) error {
+	if n := b.s.cache.Len() + len(ids); n > b.e.options.Context {
+		return &ContextError{Prompt: n, Context: b.e.options.Context}
+	}
+	g := generation{e: b.e, slot: b.s}
+	for len(ids) > 0 {
+		n := min(b.e.options.Batch, len(ids))
+		var logits []float32
+		if n == len(ids) {
+			logits = b.s.logits
+		}
+		if err := g.forward(ctx, ids[:n], logits); err != nil {
+			return err
+		}
+		ids = ids[n:]
+	}
+	return nil
+}
+
+// Len is how many positions the slot holds.
+func (b *Bench) Len() int { return b.s.cache.Len() }
+
+// Truncate forgets the positions from n on.
+func (b *Bench) Truncate(n int) { b.s.cache.Truncate(n) }
+
+// BatchTokens is how many tokens of a prompt one pass takes at most.
+const BatchTokens = model.MaxBatch
+
+// Demand is what a model needs: memory, and what one token moves and computes.
+type Demand struct {
+	Weights    int64 // bytes of all tensors, in the file's formats
+	Memory     int64 // bytes of them when loaded: rows are laid out for the kernels, which takes more in some formats
+	PerToken   int64 // bytes of weights that one token reads: the experts it takes, not the others, and one row of the embeddings
+	Operations int64 // multiplications and additions of one token with those weights; attention's are left out
+	KVPosition int64 // bytes of keys and values that one position takes, and that every later token reads
+	KVType     string
+	KVPage     int   // positions that are allocated at a time
+	Buffers    int64 // about what a pass, the logits and the tokenizer take, in bytes
+	Context    int   // positions of one slot, defaults filled in
+	Slots      int
+}
+
+// KV is how much keys and values take when every slot is full, in bytes.
+func (d Demand) KV() int64 {
+	pages := (d.Context + d.KVPage - 1) / d.KVPage
+	return int64(d.Slots) * int64(pages*d.KVPage) * d.KVPosition
+}
+
+// Total is the memory that a loaded engine takes at most, in bytes.
+func (d Demand) Total() int64 { return d.Memory + d.KV() + d.Buffers }
+
+// Reads is how many bytes of memory a generated token reads when there are
+// depth positions before it: weights as they lie in memory, keys and values.
+func (d Demand) Reads(depth float64) float64 {
+	return float64(d.PerToken)*float64(d.Memory)/float64(d.Weights) + depth*float64(d.KVPosition)
+}
+
+// DemandOf says what the model of f will need under o, from its metadata alone.
+func DemandOf(f *gguf.File, o Options) (Demand, error) {
+	c, err := model.ReadConfig(f)
+	if err != nil {
+		return Demand{}, err
+	}
+	if o.Slots == 0 {
+		o.Slots = 1
+	}
+	if o.Context == 0 {
+		o.Context = min(c.Context, defaultContext)
+	}
+	if o.Threads == 0 {
+		o.Threads = runtime.NumCPU()
+	}
+	switch {
+	case o.Slots < 1 || o.Slots > 1024:
+		return Demand{}, fmt.Errorf("slots: %d is not between 1 and 1024", o.Slots)
+	case o.Context < 2 || o.Context > c.Context:
+		return Demand{}, fmt.Errorf("context: %d is not between 2 and the %d that %s declares", o.Context, c.Context, f.Name())
+	}
+	format, err := kernel.ParseKVFormat(o.CacheType)
+	if err != nil {
+		return Demand{}, err
+	}
+	shape := c.KVShape(format)
+	d := Demand{
+		KVPosition: int64(shape.PageBytes() / kv.PageSize), KVType: format.String(), KVPage: kv.PageSize,
+		Context: o.Context, Slots: o.Slots,
+	}
+	tied := true
+	if _, ok := f.Tensor("output.weight"); ok {
+		tied = false
+	}
+	for _, t := range f.Tensors() {
+		d.Weights += int64(t.Bytes())
+		bytes, products := int64(t.Bytes()), int64(t.Elements())
+		switch {
+		case t.Name == "token_embd.weight" && !tied:
+			bytes, products = bytes/int64(c.Vocabulary), 0
+		case strings.Contains(t.Name, "_exps."):
+			bytes = bytes / int64(c.Experts) * int64(c.Used)
+			products = products / int64(c.Experts) * int64(c.Used)
+		case len(t.Dims) < 2:
+			products = 0
+		}
+		d.PerToken += bytes
+		d.Operations += 2 * products
+	}
+	if d.Weights == 0 {
+		return Demand{}, fmt.Errorf("%s: it has no weights", f.Name())
+	}
+	how := model.WeightOptions(f)
+	d.Memory, d.Buffers = int64(weights.MemoryBytes(f, how)), buffers(c, o)
+	if o.Mmap {
+		d.Memory = d.Weights
+	}
+	return d, nil
+}
+
+// buffers is about what else is allocated: the scratch of a pass of BatchTokens
+// tokens, the logits of every slot, and tokenizer and runtime, which were seen
+// to take about 200 bytes a token of the vocabulary and 16 MiB.
+func buffers(c *model.Config, o Options) int64 {
+	token := 4*c.Width + 3*c.Heads*c.HeadDim + 2*c.KVHeads*c.HeadDim + c.Experts + c.Used*(3*c.ExpertWidth+c.Width)
+	return 4*int64(BatchTokens)*int64(token) + 4*int64(o.Slots)*int64(c.Vocabulary) + 200*int64(c.Vocabulary) + 16<<20
+}

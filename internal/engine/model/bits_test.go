@@ -1,0 +1,84 @@
+package model
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"testing"
+
+	"assay/internal/engine/kernel"
+	"assay/internal/engine/kv"
+)
+
+// draw is one way to compute a text: everything that must not change a bit.
+type draw struct {
+	level   kernel.Level
+	threads int
+	batches []int
+}
+
+func randomDraw(r *rand.Rand, n int) draw {
+	levels := kernel.Levels()
+	d := draw{level: levels[r.IntN(len(levels))], threads: 1 + r.IntN(3)}
+	most := []int{1, 7, 40, n}[r.IntN(4)]
+	for n > 0 {
+		k := min(1+r.IntN(most), n)
+		d.batches = append(d.batches, k)
+		n -= k
+	}
+	return d
+}
+
+// logits are those of every position.
+func (d draw) logits(t *testing.T, path string, f kernel.KVFormat, ids []int32) []float32 {
+	t.Helper()
+	defer kernel.Use(kernel.Use(d.level))
+	m, p := open(t, path, d.threads)
+	pass, cache := NewPass(m, p), kv.NewStore(m.KVShape(f)).NewCache()
+	var out []float32
+	for _, n := range d.batches {
+		all := make([]float32, n*m.Vocabulary)
+		pass.Run(cache, ids[:n], all)
+		out, ids = append(out, all...), ids[n:]
+	}
+	return out
+}
+
+// The logits have the same bits at every level of SIMD, with 1 to 3 threads and
+// however the text is cut into batches: whole, token by token, at random. With
+// ASSAY_WIDE=1 it tries 200 ways.
+func TestBitsDependOnTokensOnly(t *testing.T) {
+	ids, tested, draws := make([]int32, 270), formats, 3 // over a page of the cache
+	switch {
+	case testing.Short(): // for the race detector
+		ids, tested = ids[:24], formats[3:]
+	case os.Getenv("ASSAY_WIDE") != "":
+		draws = 200 / (len(formats) * 3)
+	}
+	for i := range ids {
+		ids[i] = int32((i*i*7 + 13*i + 3) % 4090)
+	}
+	r := rand.New(rand.NewPCG(3, 14))
+	for i, format := range tested {
+		for cache := range 3 {
+			f := kernel.KVFormat(cache)
+			if i%3 != cache && os.Getenv("ASSAY_WIDE") == "" {
+				continue // each cache format with some format of weights
+			}
+			t.Run(fmt.Sprintf("%s/%s", format.name, f), func(t *testing.T) {
+				best, _ := kernel.Active()
+				want := draw{best, 1, []int{len(ids)}}.logits(t, format.path, f, ids)
+				for range draws {
+					d := randomDraw(r, len(ids))
+					for i, got := range d.logits(t, format.path, f, ids) {
+						if math.Float32bits(got) != math.Float32bits(want[i]) {
+							n := len(want) / len(ids)
+							t.Fatalf("%+v: logit %d of position %d is %g, want %g", d, i%n, i/n, got, want[i])
+						}
+					}
+				}
+			})
+		}
+	}
+}
