@@ -195,7 +195,7 @@ func (b *block256) scalesAndMins(x []byte) {
 }
 
 // Decode fills dst with the values of a row of blocks. src holds exactly
-// len(dst) values of a supported format.
+// len(dst) values of a format that is Decodable.
 func Decode(t gguf.Type, dst []float32, src []byte) {
 	switch t {
 	case gguf.F32:
@@ -219,7 +219,13 @@ func Decode(t gguf.Type, dst []float32, src []byte) {
 			}
 		}
 	default:
-		_, size := t.Block()
+		n, size := t.Block()
+		if one := rare[t]; one != nil {
+			for ; len(dst) > 0; dst, src = dst[n:], src[size:] {
+				one(dst[:n], src)
+			}
+			return
+		}
 		for ; len(dst) > 0; dst, src = dst[256:], src[size:] {
 			b := unpack(t, src)
 			for k := range 256 {

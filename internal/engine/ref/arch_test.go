@@ -70,6 +70,7 @@ func TestArchitectures(t *testing.T) {
 		{model: "glm4moe"}, {model: "deepseek2"}, {model: "lfm2moe"}, {model: "qwen35moe"}, {model: "qwen3next"},
 		{model: "gemma3", tolerance: 2e-2}, // llama.cpp's GELU is a table of half precision
 		{model: "gpt-oss", golden: "gpt-oss-experts-decoded-to-f32"},
+		{model: "qwen3moe-quantised", golden: "qwen3moe-quantised-decoded-to-f32"},
 		{model: "qwen4exp", asLlamaCpp: true},
 		{model: "qwen4exp", golden: "qwen4exp-wholeblocks-own-reference"},
 	} {
