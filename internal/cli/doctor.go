@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"assay/internal/kit/doctor"
+	"assay/internal/kit/modelfile"
 	"assay/internal/kit/plan"
 	"assay/internal/kit/target/adapters"
 	"assay/models/seedling"
@@ -141,17 +142,30 @@ func planModels(p *plan.Plan) ([]doctor.Model, error) {
 		if a.Model == "" {
 			continue
 		}
-		f, err := openModel(a.Model)
-		if err != nil {
-			return nil, fmt.Errorf("the model of %s: %w", a.Name, err)
-		}
-		m := doctor.Model{Arm: a.Name, Path: a.Model, Built: a.Model == seedling.Name, Bytes: f.Size()}
-		if err := f.Close(); err != nil {
-			return nil, fmt.Errorf("the model of %s: %w", a.Name, err)
+		m := doctor.Model{Arm: a.Name, Path: a.Model, Built: a.Model == seedling.Name}
+		if m.Built {
+			m.Bytes = int64(len(seedling.GGUF))
+		} else {
+			var err error
+			if m.Bytes, err = modelfile.Size(a.Model); err == nil && a.Target == "assay" {
+				err = isModel(a.Model)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("the model of %s: %w", a.Name, err)
+			}
 		}
 		out = append(out, m)
 	}
 	return out, nil
+}
+
+// isModel opens a file that our own engine is to load.
+func isModel(name string) error {
+	f, err := openModel(name)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // watch looks at what runs on the machine for some time. Where /proc can't be

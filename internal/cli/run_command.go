@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,6 +42,9 @@ func (o *runOptions) commandArm(more []string) (plan.Arm, error) {
 	facts := adapter.Facts()
 	arm.Model, arm.Flags = takeValue(more, facts.ModelFlags)
 	s := target.Settings{Args: arm.Flags}
+	if arm.ModelName = o.model; o.model != "" && len(facts.ModelFlags) > 0 {
+		return arm, usagef("--model: %s is started with a file (want -m FILE)", arm.Target)
+	}
 	switch {
 	case o.given("model-file") && arm.Model != "":
 		return arm, usagef("--model-file: the arguments after -- name a model as well")
@@ -56,7 +60,7 @@ func (o *runOptions) commandArm(more []string) (plan.Arm, error) {
 	if arm.Drafts = plan.Drafting(arm.Flags); arm.Name != "" {
 		return arm, nil
 	}
-	model := arm.Model
+	model := cmp.Or(arm.Model, arm.ModelName)
 	if model == "" {
 		model, _ = s.Value(facts.FetchFlags...)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"unicode/utf8"
 
 	"assay/internal/kit/modelfile"
@@ -78,6 +79,12 @@ func (o *opened) arm(ctx context.Context, a *plan.Arm) (runner.Files, error) {
 	}
 	if file == "" {
 		return out, nil
+	}
+	if what == "model" && a.Target != "assay" && !strings.EqualFold(filepath.Ext(file), ".gguf") {
+		// The file that an engine is started with may be none that holds a tokenizer.
+		if is, err := modelfile.IsGGUF(file); err != nil || !is {
+			return out, err
+		}
 	}
 	c, ok := o.counters[file]
 	if !ok {

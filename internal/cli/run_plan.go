@@ -54,7 +54,7 @@ func (o *runOptions) check(file string) error {
 	}{
 		{"threads", !attached, "the server at --url has its own threads"},
 		{"program", !attached, "the server at --url runs already"},
-		{"model", attached, "it names the model in requests to --url; -m names the file to start"},
+		{"model", attached || o.adapter != "auto" && o.adapter != "assay", "it names the model in requests to --url; -m names the file to start"},
 		{"log", attached, "a started target logs to the folder of rows"},
 		{"tokenizer", attached || o.adapter != "auto" && o.adapter != "assay", "our engine's model file has the tokenizer"},
 		{"ctx", !o.given("prompt-file"), "it can't stand beside --prompt-file, which is read whole"},

@@ -29,6 +29,9 @@ type Request struct {
 	Sampling  sample.Params // temperature, seed, penalties ...
 	IgnoreEOS bool          // never draw an end-of-generation token
 	Logprobs  int           // negative: none; n >= 0: the drawn token's and the n best
+
+	Constraint sample.Constraint   // a form that what is drawn keeps to; nil: none
+	Progress   func(Timings) error // told before the prompt is read, and after each batch of it; nil: nobody
 }
 
 // Token is one generated token, given to emit as soon as it is drawn.
@@ -57,7 +60,7 @@ type Finish string
 
 // The reasons of OpenAI's finish_reason.
 const (
-	FinishStop   Finish = "stop"   // an end token, or emit returned ErrStop
+	FinishStop   Finish = "stop"   // an end token, emit returned ErrStop, or the constraint's form is complete
 	FinishLength Finish = "length" // MaxTokens were drawn, or the context is full
 )
 

@@ -78,6 +78,13 @@ func (g *generation) run(ctx context.Context, emit func(Token) error) error {
 	if err := g.readPrompt(ctx, start); err != nil {
 		return err
 	}
+	if g.r.Constraint != nil {
+		end := g.e.options.Context
+		if g.r.MaxTokens >= 0 {
+			end = min(end, g.slot.cache.Len()+g.r.MaxTokens)
+		}
+		g.sampler.Constrain(g.r.Constraint, g.slot.cache.Len(), end)
+	}
 	var banned []int32
 	if g.r.IgnoreEOS {
 		banned = g.e.tokenizer.EOG()
@@ -104,10 +111,14 @@ func (g *generation) run(ctx context.Context, emit func(Token) error) error {
 		} else if err != nil {
 			return err
 		}
+		g.sampler.Accept(id)
+		if g.sampler.Ended() {
+			g.result.Finish = FinishStop
+			return nil
+		}
 		if token.End || t.Predicted == g.r.MaxTokens || g.slot.cache.Len()+1 >= g.e.options.Context {
 			return nil
 		}
-		g.sampler.Accept(id)
 		g.id[0] = id
 		if err := g.forward(ctx, g.id[:], g.slot.logits); err != nil {
 			return err
@@ -120,6 +131,15 @@ func (g *generation) run(ctx context.Context, emit func(Token) error) error {
 // it in the slot.
 func (g *generation) readPrompt(ctx context.Context, start time.Time) error {
 	t := &g.result.Timings
+	progress := func() error {
+		if g.r.Progress == nil {
+			return nil
+		}
+		return g.r.Progress(*t)
+	}
+	if err := progress(); err != nil {
+		return err
+	}
 	for rest := g.r.Prompt; len(rest) > 0; {
 		n := min(g.e.options.Batch, len(rest))
 		var logits []float32
@@ -135,6 +155,9 @@ func (g *generation) readPrompt(ctx context.Context, start time.Time) error {
 		rest = rest[n:]
 		t.Prompt += n
 		t.PromptTime = time.Since(start)
+		if err := progress(); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -118,7 +118,9 @@ func (m *Matrix) mul256(out []float32, stride int, a *Acts, r0, r1 int, routes [
 	}
 }
 
-// dot32 is the exact dot product of 32 weights.
+// dot32 is like dot16.
+//
+//go:norace
 func dot32(w, q *[32]int8) int32 {
 	var s0, s1, s2, s3 int32
 	for i := 0; i < 32; i += 4 {

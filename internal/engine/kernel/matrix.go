@@ -83,10 +83,15 @@ func (m *Matrix) Bytes() int { return len(m.data) }
 // beside the 0.3 µs of handing it out, and short beside a pass.
 const chunkBytes = 64 << 10
 
-// ChunkRows is how many rows a worker should take at a time, a multiple of 16.
+// ChunkRows is how many rows a worker should take at a time: whole panels, an
+// even number where there are several, since some kernels take two.
 func (m *Matrix) ChunkRows() int {
 	bytes := m.rowBytes * PanelRows
-	return max(1, chunkBytes/bytes) * PanelRows
+	n := max(1, (chunkBytes+bytes/2)/bytes)
+	if n > 1 {
+		n += n % 2
+	}
+	return n * PanelRows
 }
 
 // Route sends a token's product elsewhere: token In of the activations to row

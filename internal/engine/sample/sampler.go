@@ -14,6 +14,9 @@ type Sampler struct {
 	count   map[int32]int
 	scratch []float32
 	list    []candidate
+
+	constraint Constraint // nil: none
+	end        int        // the position behind the last that may be drawn
 }
 
 type candidate struct {
@@ -39,6 +42,9 @@ func New(p Params, vocabulary, context int) *Sampler {
 
 // Accept tells the sampler of a token of the sequence, prompt or drawn.
 func (s *Sampler) Accept(id int32) {
+	if s.constraint != nil {
+		s.constraint.Accept(id)
+	}
 	n := cap(s.recent)
 	if n == 0 {
 		return
@@ -78,6 +84,14 @@ func (s *Sampler) Draw(logits []float32, position int, banned []int32) int32 {
 	for _, id := range banned {
 		l[id] = float32(math.Inf(-1))
 	}
+	if s.constraint != nil {
+		return s.drawConstrained(l, position)
+	}
+	return s.pick(l, position)
+}
+
+// pick draws from logits that are final.
+func (s *Sampler) pick(l []float32, position int) int32 {
 	if s.p.Temperature == 0 {
 		return best(l)
 	}

@@ -172,6 +172,7 @@ type request struct {
 	Messages         []message `json:"messages"`
 	// What servers other than OpenAI's have for the same.
 	RepetitionPenalty *float64 `json:"repetition_penalty"`
+	RepPen            *float64 `json:"rep_pen"`
 	Template          struct {
 		Thinking *bool `json:"enable_thinking"`
 	} `json:"chat_template_kwargs"`
@@ -203,7 +204,7 @@ func readRequest(body []byte) (*request, error) {
 		q.MaxTokens = q.MaxCompletion
 	}
 	if q.RepeatPenalty == nil {
-		q.RepeatPenalty = q.RepetitionPenalty
+		q.RepeatPenalty = cmp.Or(q.RepetitionPenalty, q.RepPen)
 	}
 	if len(q.Think) > 0 && q.Reasoning == nil {
 		var effort string

@@ -13,14 +13,17 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"assay/internal/gguf"
 )
 
 // Files are the files of a model by the name of its first: all shards of a split
-// GGUF model, else the file itself, of whatever format.
+// GGUF model, else the file itself, of whatever format. A file that is called .gguf
+// must be one.
 func Files(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -29,7 +32,8 @@ func Files(path string) ([]string, error) {
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s: not a file (want the model's file, of a split model the first)", path)
 	}
-	if is, err := isGGUF(path); err != nil || !is {
+	is, err := IsGGUF(path)
+	if err != nil || !is && !strings.EqualFold(filepath.Ext(path), ".gguf") {
 		return []string{path}, err
 	}
 	f, err := gguf.Open(path)
@@ -44,8 +48,25 @@ func Files(path string) ([]string, error) {
 	return out, nil
 }
 
-// isGGUF says whether a file begins as GGUF files do.
-func isGGUF(path string) (bool, error) {
+// Size is the size in bytes of all of a model's files.
+func Size(path string) (int64, error) {
+	files, err := Files(path)
+	if err != nil {
+		return 0, err
+	}
+	var n int64
+	for _, file := range files {
+		info, err := os.Stat(file)
+		if err != nil {
+			return 0, err
+		}
+		n += info.Size()
+	}
+	return n, nil
+}
+
+// IsGGUF says whether a file begins as GGUF files do.
+func IsGGUF(path string) (bool, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return false, err

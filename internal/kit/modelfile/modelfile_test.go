@@ -149,8 +149,13 @@ func TestFiles(t *testing.T) {
 			t.Errorf("%s: %q, %v", path, got, err)
 		}
 	}
+	if n, err := Size(model); err != nil || n != int64(len(seedling.GGUF)) {
+		t.Errorf("size %d, %v", n, err)
+	}
 	old(t, model, "GGUF and no more")
-	for _, path := range []string{model, dir, filepath.Join(dir, "none")} {
+	misnamed := filepath.Join(dir, "x.gguf")
+	old(t, misnamed, "no GGUF")
+	for _, path := range []string{model, misnamed, dir, filepath.Join(dir, "none")} {
 		if got, err := Files(path); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %q, %v", path, got, err)
 		}

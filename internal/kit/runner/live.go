@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -146,7 +147,7 @@ func (s *session) launchOf(l *live) (run target.Launch, c target.Command, err er
 // executable is this program, for our own engine.
 func Settings(a *plan.Arm, at plan.Launch, executable string) target.Settings {
 	s := target.Settings{
-		Program: a.Program, Model: a.Model, Port: at.Port, Context: at.Context,
+		Program: a.Program, Model: cmp.Or(a.Model, a.ModelName), Port: at.Port, Context: at.Context,
 		Threads: a.Threads, GPULayers: a.GPULayers, Args: a.Argv(at),
 	}
 	if a.Target == row.OwnEngine && len(s.Program) == 0 {

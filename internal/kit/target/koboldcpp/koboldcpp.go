@@ -95,6 +95,9 @@ func (Adapter) Readiness() target.Readiness {
 // Body bars the end tokens.
 func (Adapter) Body(a target.Ask, model string) map[string]any {
 	body := target.ChatBody(a, model)
+	target.Set(body, "top_k", a.TopK)
+	target.Set(body, "min_p", a.MinP)
+	target.Set(body, "rep_pen", a.RepeatPenalty)
 	if a.IgnoreEOS {
 		body["ban_eos_token"] = true
 	}

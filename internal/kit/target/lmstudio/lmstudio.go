@@ -72,6 +72,15 @@ func (Adapter) Identify(p *target.Probe) target.Identity {
 // Readiness: it has no /health.
 func (Adapter) Readiness() target.Readiness { return target.Readiness{Path: "/v1/models"} }
 
+// Body has the server's own names for what OpenAI's API lacks.
+func (Adapter) Body(a target.Ask, model string) map[string]any {
+	body := target.ChatBody(a, model)
+	target.Set(body, "top_k", a.TopK)
+	target.Set(body, "min_p", a.MinP)
+	target.Set(body, "repeat_penalty", a.RepeatPenalty)
+	return body
+}
+
 // Fields are LM Studio's own part of a row.
 type Fields struct {
 	TokensPerSecond *float64 `json:"tokens_per_second"` // as sent; what it divides is not documented

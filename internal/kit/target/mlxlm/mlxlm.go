@@ -64,6 +64,16 @@ func (Adapter) Readiness() target.Readiness {
 	}
 }
 
+// Body has the server's own names for what OpenAI's API lacks.
+func (Adapter) Body(a target.Ask, model string) map[string]any {
+	body := target.ChatBody(a, model)
+	target.Set(body, "top_k", a.TopK)
+	target.Set(body, "min_p", a.MinP)
+	target.Set(body, "repetition_penalty", a.RepeatPenalty)
+	target.SetThinking(body, a)
+	return body
+}
+
 // Fields are mlx-lm's own part of a row, from the fingerprint of its frames.
 type Fields struct {
 	Fingerprint *string `json:"fingerprint"` // mlx_lm version - mlx version - platform - GPU

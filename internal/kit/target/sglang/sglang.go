@@ -102,6 +102,10 @@ func (Adapter) Readiness() target.Readiness {
 // Body asks for an exact length and for the count in every frame.
 func (Adapter) Body(a target.Ask, model string) map[string]any {
 	body := target.ChatBody(a, model)
+	target.Set(body, "top_k", a.TopK)
+	target.Set(body, "min_p", a.MinP)
+	target.Set(body, "repetition_penalty", a.RepeatPenalty)
+	target.SetThinking(body, a)
 	body["stream_options"] = map[string]bool{"include_usage": true, "continuous_usage_stats": true}
 	if a.IgnoreEOS {
 		body["ignore_eos"] = true

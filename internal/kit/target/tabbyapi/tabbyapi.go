@@ -91,6 +91,10 @@ func (Adapter) Readiness() target.Readiness {
 // Body asks for an exact length.
 func (Adapter) Body(a target.Ask, model string) map[string]any {
 	body := target.ChatBody(a, model)
+	target.Set(body, "top_k", a.TopK)
+	target.Set(body, "min_p", a.MinP)
+	target.Set(body, "repetition_penalty", a.RepeatPenalty)
+	target.SetThinking(body, a)
 	if a.IgnoreEOS {
 		body["ignore_eos"], body["min_tokens"] = true, a.MaxTokens
 	}

@@ -104,10 +104,16 @@ func (Adapter) Command(s target.Settings) (target.Command, error) {
 // for a place of its own in the prefix cache.
 func (Adapter) Body(a target.Ask, model string) map[string]any {
 	body := target.ChatBody(a, model)
+	target.Set(body, "top_k", a.TopK)
+	target.Set(body, "min_p", a.MinP)
+	target.Set(body, "repetition_penalty", a.RepeatPenalty)
+	target.SetThinking(body, a)
 	body["stream_options"] = map[string]bool{"include_usage": true, "continuous_usage_stats": true}
 	body["return_token_ids"] = true
-	salt := sha256.Sum256([]byte(a.Prompt))
-	body["cache_salt"] = hex.EncodeToString(salt[:16])
+	if !a.WarmCache {
+		salt := sha256.Sum256([]byte(a.Prompt))
+		body["cache_salt"] = hex.EncodeToString(salt[:16])
+	}
 	if a.IgnoreEOS {
 		body["ignore_eos"], body["min_tokens"] = true, a.MaxTokens
 	}
