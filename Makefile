@@ -48,7 +48,9 @@ fuzz: ## every fuzz target for FUZZTIME each
 
 check-wide: fuzz ## slow checks: fuzzing, wide random tests, official clients and servers of others
 	ASSAY_WIDE=1 $(GO) test -count=1 ./internal/kit/stream ./internal/kit/report
+	ASSAY_WIDE=1 $(GO) test -count=1 -run TestEveryReplySatisfiesItsSchema ./internal/engine/grammar
 	tools/peers/openai_client.sh
+	tools/peers/templates.sh
 	tools/peers/llama_cpp_python.sh
 	tools/peers/llama_server.sh
 

@@ -23,6 +23,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -56,7 +57,8 @@ type Template struct {
 	prog     *hfjinja.Program
 	now      func() time.Time
 
-	readsLists func() bool // whether it can read content that is a list
+	readsLists   func() bool // whether it can read content that is a list
+	readsObjects func() bool // whether it can read a call's arguments that are an object
 }
 
 // New compiles a template. bos and eos are the text of the begin and end
@@ -72,6 +74,7 @@ func compile(name, source, bos, eos string) (*Template, error) {
 	}
 	t := &Template{name: name, source: source, bos: bos, eos: eos, prog: prog, now: time.Now}
 	t.readsLists = sync.OnceValue(t.tryList)
+	t.readsObjects = sync.OnceValue(t.tryObject)
 	return t, nil
 }
 
@@ -124,6 +127,12 @@ type Input struct {
 	Messages            json.RawMessage // an array of messages, at least one
 	Tools               json.RawMessage // an array of tools; nil, null or empty for none
 	AddGenerationPrompt bool
+	// Adapt makes of OpenAI's messages what the template can read. A call's
+	// arguments that are a string with a JSON object become that object, where
+	// the template reads objects: templates are written for them, and most write
+	// a string twice quoted, or fail. And where the template fails on messages
+	// of which one has no content, that is "" instead.
+	Adapt bool
 	// Kwargs is chat_template_kwargs: more variables, such as enable_thinking.
 	// They may replace the others, but for messages and tools.
 	Kwargs map[string]json.RawMessage
@@ -133,7 +142,7 @@ type Input struct {
 // *RaisedError when the template refuses it, a *LimitError when the render was
 // stopped; any other is the template's failure on this input.
 func (t *Template) Render(in Input) (string, error) {
-	messages, err := t.messages(in.Messages)
+	messages, err := t.messages(in.Messages, in.Adapt)
 	if err != nil {
 		return "", err
 	}
@@ -160,9 +169,13 @@ func (t *Template) Render(in Input) (string, error) {
 	}
 	vars["messages"], vars["tools"] = messages, tools
 
-	text, err := t.prog.Run(hfjinja.Env{Vars: vars, InputBytes: size, Now: t.now})
+	env := hfjinja.Env{Vars: vars, InputBytes: size, Now: t.now}
+	text, err := t.prog.Run(env)
+	var raised *RaisedError
+	if err != nil && in.Adapt && !errors.As(err, &raised) && fillContents(messages) {
+		text, err = t.prog.Run(env)
+	}
 	if err != nil {
-		var raised *RaisedError
 		if errors.As(err, &raised) {
 			return "", fmt.Errorf("%s refused the messages: %w", t.name, err)
 		}
@@ -173,25 +186,33 @@ func (t *Template) Render(in Input) (string, error) {
 
 // tryList reports whether content as a list renders as the plain string does.
 func (t *Template) tryList() bool {
-	render := func(messages string) (string, error) {
-		v, err := hfjinja.Decode([]byte(messages))
-		if err != nil {
-			return "", err
-		}
-		return t.prog.Run(hfjinja.Env{Now: t.now, Vars: map[string]jinja.Value{
-			"messages":  v,
-			"tools":     jinja.None(),
-			"documents": jinja.None(),
-			"bos_token": jinja.NewString(t.bos),
-			"eos_token": jinja.NewString(t.eos),
-
-			"add_generation_prompt": jinja.NewBool(false),
-		}})
-	}
-	plain, err := render(`[{"role":"user","content":"probe"}]`)
+	plain, err := t.try(`[{"role":"user","content":"probe"}]`)
 	if err != nil {
 		return false
 	}
-	list, err := render(`[{"role":"user","content":[{"type":"text","text":"probe"}]}]`)
+	list, err := t.try(`[{"role":"user","content":[{"type":"text","text":"probe"}]}]`)
 	return err == nil && list == plain
+}
+
+// tryObject reports whether a call's arguments as an object render, and show.
+func (t *Template) tryObject() bool {
+	text, err := t.try(`[{"role":"user","content":"probe"},{"role":"assistant","content":"","tool_calls":[` +
+		`{"id":"call00000","type":"function","function":{"name":"probe_name","arguments":{"probe_key":"probe_value"}}}]}]`)
+	return err == nil && strings.Contains(text, "probe_key") && strings.Contains(text, "probe_value")
+}
+
+func (t *Template) try(messages string) (string, error) {
+	v, err := hfjinja.Decode([]byte(messages))
+	if err != nil {
+		return "", err
+	}
+	return t.prog.Run(hfjinja.Env{Now: t.now, Vars: map[string]jinja.Value{
+		"messages":  v,
+		"tools":     jinja.None(),
+		"documents": jinja.None(),
+		"bos_token": jinja.NewString(t.bos),
+		"eos_token": jinja.NewString(t.eos),
+
+		"add_generation_prompt": jinja.NewBool(false),
+	}})
 }

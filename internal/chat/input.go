@@ -45,7 +45,7 @@ func kind(v jinja.Value) string {
 }
 
 // messages are the request's, checked and in the form that the template reads.
-func (t *Template) messages(data json.RawMessage) (jinja.Value, error) {
+func (t *Template) messages(data json.RawMessage, adapt bool) (jinja.Value, error) {
 	const want = "an array of at least one message"
 	if len(data) == 0 {
 		return jinja.None(), wrong("messages", want, jinja.Undefined())
@@ -72,6 +72,9 @@ func (t *Template) messages(data json.RawMessage) (jinja.Value, error) {
 			return v, err
 		}
 		items[i] = message(d, content)
+		if calls, ok := items[i].AsDict().Get("tool_calls"); ok && adapt && t.readsObjects() {
+			parseCalls(calls)
+		}
 	}
 	return v, nil
 }
@@ -137,6 +140,41 @@ func message(d *jinja.Dict, content jinja.Value) jinja.Value {
 		out.AsDict().Set("reasoning_content", reasoning)
 	}
 	return out
+}
+
+// parseCalls turns arguments that are the text of an object into the object.
+func parseCalls(calls jinja.Value) {
+	if !calls.IsList() {
+		return
+	}
+	for _, c := range calls.AsList().Items {
+		if !c.IsDict() {
+			continue
+		}
+		d := c.AsDict()
+		if f, ok := d.Get("function"); ok && f.IsDict() {
+			d = f.AsDict()
+		}
+		arguments, _ := d.Get("arguments")
+		if !arguments.IsString() {
+			continue
+		}
+		if v, err := hfjinja.Decode([]byte(arguments.AsString())); err == nil && v.IsDict() {
+			d.Set("arguments", v)
+		}
+	}
+}
+
+// fillContents gives messages without content an empty one, and says whether
+// there were any.
+func fillContents(messages jinja.Value) (any bool) {
+	for _, m := range messages.AsList().Items {
+		if !m.AsDict().Has("content") {
+			m.AsDict().Set("content", jinja.NewString(""))
+			any = true
+		}
+	}
+	return any
 }
 
 // tools are the request's; none when there are none.

@@ -140,3 +140,33 @@ func anyValue(t *rapid.T, depth int) string {
 	}
 	return "[" + strings.Join(items, ", ") + "]"
 }
+
+// OpenAI's messages are made to what a template can read.
+func TestAdapt(t *testing.T) {
+	const messages = `[{"role":"user","content":"a"},{"role":"assistant","content":null,"tool_calls":[{"function":{"name":"f","arguments":"{\"b\": 1, \"a\": [2]}"}},{"function":{"name":"g","arguments":"not json"}}]}]`
+	const calls = `{% for c in m.tool_calls or [] %}{{ c.function.name }}`
+	for _, c := range []struct{ name, template, want string }{
+		{"objects", `{% for m in messages %}{{ m.role }}:` + calls + `{{ c.function.arguments | tojson }}{% endfor %}{% endfor %}`, `user:assistant:f{"b": 1, "a": [2]}g"not json"`},
+		{"texts", `{% for m in messages %}{{ m.role }}:` + calls + `{{ '=' + c.function.arguments }}{% endfor %}{% endfor %}`, `user:assistant:f={"b": 1, "a": [2]}g=not json`},
+		{"content that is needed", `{% for m in messages %}{{ m.role + m.content }};{% endfor %}`, `usera;assistant;`},
+		{"content that is not", `{% for m in messages %}{{ m.content is defined }};{% endfor %}`, `True;False;`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tmpl, err := New(c.template, "", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := tmpl.Render(Input{Messages: []byte(messages), Adapt: true})
+			if err != nil || got != c.want {
+				t.Errorf("got %q, %v; want %q", got, err, c.want)
+			}
+		})
+	}
+	tmpl, err := New(`{{ messages[1].content + "x" }}`, "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := tmpl.Render(Input{Messages: []byte(messages)}); err == nil {
+		t.Errorf("without Adapt it gave %q", got)
+	}
+}

@@ -8,11 +8,14 @@ run, and the exit status is 1 when one failed.
 """
 
 import concurrent.futures
+import json
 import math
 import sys
 import traceback
+import typing
 
 import openai
+import pydantic
 
 url, guarded_url, key = sys.argv[1:]
 client = openai.OpenAI(base_url=url + "/v1", api_key="any", max_retries=0)
@@ -161,6 +164,128 @@ def content_in_parts():
     assert chat(messages=parts).choices[0].message.content == chat(messages=joined).choices[0].message.content
 
 
+class Step(pydantic.BaseModel):
+    explanation: str
+    output: str
+
+
+class MathReasoning(pydantic.BaseModel):
+    steps: list[Step]
+    final_answer: str
+
+
+@check
+def json_objects():
+    for seed in range(3):
+        text = chat(response_format={"type": "json_object"}, temperature=1, seed=seed).choices[0].message.content
+        assert isinstance(json.loads(text), dict), text
+
+
+@check
+def structured_outputs_by_pydantic():
+    # The example of OpenAI's guide to structured outputs, by the client's helper.
+    for seed in range(3):
+        r = client.chat.completions.parse(
+            model=MODEL, messages=HELLO, response_format=MathReasoning, temperature=1, seed=seed, max_tokens=150
+        )
+        assert r.choices[0].finish_reason == "stop", r
+        parsed = r.choices[0].message.parsed
+        assert isinstance(parsed, MathReasoning) and isinstance(parsed.final_answer, str), r
+
+
+@check
+def structured_outputs_streamed():
+    with client.chat.completions.stream(
+        model=MODEL, messages=HELLO, response_format=MathReasoning, temperature=1, seed=2, max_tokens=150
+    ) as s:
+        kinds = {event.type for event in s}
+        parsed = s.get_final_completion().choices[0].message.parsed
+    assert "content.delta" in kinds and "content.done" in kinds, kinds
+    assert isinstance(parsed, MathReasoning), parsed
+
+
+class GetWeather(pydantic.BaseModel):
+    """Current temperature of a place."""
+
+    location: str
+    units: typing.Literal["celsius", "fahrenheit"]
+
+
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "get_weather",
+            "description": "Current temperature of a place.",
+            "parameters": {
+                "type": "object",
+                "properties": {"location": {"type": "string"}, "units": {"type": "string", "enum": ["celsius", "fahrenheit"]}},
+                "required": ["location", "units"],
+                "additionalProperties": False,
+            },
+            "strict": True,
+        },
+    },
+    {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}},
+]
+
+
+@check
+def function_calling():
+    # The round of OpenAI's guide: a call, its result, an answer.
+    named = {"type": "function", "function": {"name": "get_weather"}}
+    r = chat(tools=TOOLS, tool_choice=named, max_tokens=80).choices[0]
+    assert r.finish_reason == "tool_calls" and r.message.content is None, r
+    (call,) = r.message.tool_calls
+    arguments = json.loads(call.function.arguments)
+    assert call.function.name == "get_weather" and sorted(arguments) == ["location", "units"], call
+    assert arguments["units"] in ("celsius", "fahrenheit"), call
+    result = {"role": "tool", "tool_call_id": call.id, "content": "21"}
+    answer = chat(tools=TOOLS, messages=[*HELLO, r.message, result]).choices[0]
+    assert answer.message.content and answer.finish_reason in ("stop", "length"), answer
+
+
+@check
+def function_calling_required():
+    for seed in range(4):
+        r = chat(tools=TOOLS, tool_choice="required", temperature=1, seed=seed, max_tokens=80).choices[0]
+        assert r.message.tool_calls[0].function.name in ("get_weather", "now"), r
+        json.loads(r.message.tool_calls[0].function.arguments)
+
+
+@check
+def function_calling_none_and_auto():
+    for choice in ("none", "auto"):
+        r = chat(tools=TOOLS, tool_choice=choice).choices[0]
+        assert r.message.content and not r.message.tool_calls, r
+
+
+@check
+def function_calling_streamed():
+    # As the guide gathers a call's pieces by their index.
+    settings = dict(tools=TOOLS, tool_choice="required", temperature=1, seed=3, max_tokens=80)
+    calls = {}
+    for chunk in chat(stream=True, **settings):
+        for piece in chunk.choices[0].delta.tool_calls or []:
+            if piece.index in calls:
+                calls[piece.index].function.arguments += piece.function.arguments
+            else:
+                assert piece.id and piece.type == "function", piece
+                calls[piece.index] = piece
+    (whole,) = chat(**settings).choices[0].message.tool_calls
+    assert [(c.function.name, c.function.arguments) for c in calls.values()] == [(whole.function.name, whole.function.arguments)], (calls, whole)
+
+
+@check
+def function_calling_by_pydantic():
+    tool = openai.pydantic_function_tool(GetWeather)
+    r = client.chat.completions.parse(
+        model=MODEL, messages=HELLO, tools=[tool], tool_choice="required", temperature=1, seed=1, max_tokens=80
+    )
+    parsed = r.choices[0].message.tool_calls[0].function.parsed_arguments
+    assert isinstance(parsed, GetWeather), r
+
+
 @check
 def many_at_once():
     want = chat().choices[0].message.content
@@ -187,7 +312,10 @@ def bad_requests():
     expect(bad, "messages: empty", lambda: chat(messages=[]))
     expect(bad, "messages: a string is not an array", lambda: chat(messages="oops"))
     expect(bad, "n: 2 is not supported", lambda: chat(n=2))
-    expect(bad, "response_format: ", lambda: chat(response_format={"type": "json_object"}))
+    expect(bad, "response_format: ", lambda: chat(response_format={"type": "xml"}))
+    unknown = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object", "not": {}}}}
+    expect(bad, 'the keyword "not" is not supported', lambda: chat(response_format=unknown))
+    expect(bad, "tool_choice: asks for a call", lambda: chat(tool_choice="required"))
     expect(bad, "top_logprobs: needs logprobs", lambda: chat(top_logprobs=2))
     expect(bad, "prompt: element 0, 99999, is not a token id", lambda: complete(prompt=[99999]))
     e = expect(bad, "the context holds 1024", lambda: chat(messages=[{"role": "user", "content": "word " * 3000}], stream=True))

@@ -43,6 +43,7 @@ var filters = map[string]builtin{
 	"escape":     strFilter(escape),
 	"e":          strFilter(escape),
 	"wordcount":  {fn: wordCount},
+	"format":     {open: formatFilter},
 	"indent":     {params: []string{"width", "first", "blank"}, fn: indent},
 	"replace": {params: []string{"old", "new", "count"}, fn: func(r *run, x value, a []value) (value, error) {
 		s, err := r.string(x)

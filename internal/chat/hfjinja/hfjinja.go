@@ -20,11 +20,12 @@
 // arguments lose their order; string methods count bytes; tojson with an
 // indent sorts keys and escapes HTML, and floats look like Go's.
 //
-// What still differs from Jinja2: tuples are lists and dict keys are strings,
-// and print so; filters give lists, never generators; integers computed by the
-// template must fit 64 bits; printf formatting, recursive loops, *args, include,
-// import, extends, block, with and the rarer filters are errors that say so.
-// There is one filter more, from_json, which some models' templates need.
+// What still differs from Jinja2: tuples are lists and print so; dict keys are
+// strings or whole numbers; filters give lists, never generators; integers
+// computed by the template must fit 64 bits; formatting beyond {} and %s,
+// recursive loops, *args, include, import, extends, block, with and the rarer
+// filters are errors that say so. There is one filter more, from_json, which some
+// models' templates need.
 package hfjinja
 
 import (

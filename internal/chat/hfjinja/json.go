@@ -168,7 +168,7 @@ func (e *encoder) value(v value, depth int) error {
 			keys = slices.Sorted(slices.Values(keys))
 		}
 		return e.container("{", "}", len(keys), depth, func(i int) error {
-			if err := e.w.add(jsonString(keys[i], e.ascii) + e.key); err != nil {
+			if err := e.w.add(jsonString(strings.TrimPrefix(keys[i], intKey), e.ascii) + e.key); err != nil {
 				return err
 			}
 			return e.value(d.Data[keys[i]], depth+1)

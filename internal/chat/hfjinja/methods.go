@@ -38,7 +38,7 @@ func (r *run) pairs(d *jinja.Dict) (value, error) {
 	}
 	items := make([]value, len(d.Keys))
 	for i, k := range d.Keys {
-		items[i] = jinja.NewList([]value{text(k), d.Data[k]})
+		items[i] = jinja.NewList([]value{keyValue(k), d.Data[k]})
 	}
 	return jinja.NewList(items), nil
 }
@@ -101,6 +101,7 @@ func strTest(is func(rune) bool) builtin {
 }
 
 var stringMethods = map[string]builtin{
+	"format":     {open: formatMethod},
 	"upper":      strMethod(func(s string, _ []string) value { return text(strings.ToUpper(s)) }),
 	"lower":      strMethod(func(s string, _ []string) value { return text(strings.ToLower(s)) }),
 	"capitalize": strMethod(func(s string, _ []string) value { return text(capitalize(s)) }),

@@ -342,7 +342,7 @@ func (r *run) contains(v, item value) (bool, error) {
 		}
 		return strings.Contains(v.AsString(), item.AsString()), nil
 	case v.IsDict() && !r.namespaces[v.AsDict()]:
-		return item.IsString() && v.AsDict().Has(item.AsString()), nil
+		return (item.IsString() || item.IsInt()) && v.AsDict().Has(dictKey(item)), nil
 	case v.IsList():
 		for _, x := range v.AsList().Items {
 			if eq, err := r.equal(x, item, 0); eq || err != nil {

@@ -2,6 +2,7 @@ package hfjinja
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -124,12 +125,29 @@ func makeDict(a []value, _ map[string]value) (value, error) {
 	return v, nil
 }
 
-// dictKey is the string that stands for a key: the engine has no others.
+// dictKey is the string that stands for a key: the engine has no others. A
+// whole number has a mark in front, so that it is one again when it is read.
 func dictKey(v value) string {
-	if v.IsString() {
+	switch {
+	case v.IsString():
 		return v.AsString()
+	case v.IsInt():
+		return intKey + strconv.FormatInt(v.AsInt(), 10)
 	}
 	return v.String()
+}
+
+// intKey is in no text that a template or a request is likely to hold.
+const intKey = "\x00int:"
+
+// keyValue is the key that dictKey made a string of.
+func keyValue(k string) value {
+	if digits, ok := strings.CutPrefix(k, intKey); ok {
+		if n, err := strconv.ParseInt(digits, 10, 64); err == nil {
+			return jinja.NewInt(n)
+		}
+	}
+	return text(k)
 }
 
 // call is f_call(callee, label, named, args...). A call block adds its caller in
@@ -265,7 +283,7 @@ func (r *run) items(v value, what string) ([]value, error) {
 		}
 		items := make([]value, len(d.Keys))
 		for i, k := range d.Keys {
-			items[i] = text(k)
+			items[i] = keyValue(k)
 		}
 		return items, nil
 	}

@@ -175,7 +175,11 @@ func (w *writer) dict(d *jinja.Dict, depth int) error {
 		if i > 0 {
 			sep = ", "
 		}
-		if err := w.add(sep + reprString(k) + ": "); err != nil {
+		shown := reprString(k)
+		if digits, ok := strings.CutPrefix(k, intKey); ok {
+			shown = digits
+		}
+		if err := w.add(sep + shown + ": "); err != nil {
 			return err
 		}
 		if err := w.repr(d.Data[k], depth+1); err != nil {

@@ -39,7 +39,7 @@ func apart(a, b *spec) bool {
 
 func (s *spec) kinds() types {
 	if !s.hasEnum {
-		return s.types
+		return s.said
 	}
 	var t types
 	for _, v := range s.enum {
@@ -83,7 +83,7 @@ func tagged(a, b *spec) bool {
 		if !slices.Contains(b.required, n) || a.properties[n] == nil || b.properties[n] == nil {
 			continue
 		}
-		c := compiler{}
+		c := newCompiler(nil)
 		x, y := c.gather(a.properties[n]), c.gather(b.properties[n])
 		if len(c.problems) == 0 && x.hasEnum && y.hasEnum && disjoint(x, y) {
 			return true

@@ -55,12 +55,9 @@ func (g *Grammar) Match(text string) bool {
 	return s.accept
 }
 
-// Shortest is a shortest text that is complete.
-func (g *Grammar) Shortest() string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return string(g.ending(g.first))
-}
+// maxEnding is the longest end that is worked out. What needs a longer one is
+// cut where the tokens end.
+const maxEnding = 1 << 13
 
 // ending is a shortest text that completes a state.
 func (g *Grammar) ending(s *state) []byte {
@@ -121,7 +118,6 @@ type Matcher struct {
 	g    *Grammar
 	at   *state
 	plan []int32 // once the end is near: the tokens that are left
-	bits []uint64
 }
 
 var _ sample.Constraint = (*Matcher)(nil)
@@ -238,10 +234,10 @@ func (m *Matcher) after(id int32) *state {
 
 // tokens spells the shortest end of a state with as few tokens as can be.
 func (g *Grammar) tokens(s *state) (plan []int32, ok bool) {
-	text := g.ending(s)
-	if len(text) == 0 {
-		return nil, s.dist == 0
+	if s.dist > maxEnding {
+		return nil, false
 	}
+	text := g.ending(s)
 	// best[i]: the fewest tokens for text[i:], and the first of them.
 	type step struct{ n, id, length int32 }
 	best := make([]step, len(text)+1)
@@ -253,7 +249,7 @@ func (g *Grammar) tokens(s *state) (plan []int32, ok bool) {
 			}
 		})
 	}
-	if best[0].n == endless {
+	if len(text) > 0 && best[0].n == endless {
 		return nil, false
 	}
 	for i := 0; i < len(text); i += int(best[i].length) {

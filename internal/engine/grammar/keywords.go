@@ -172,6 +172,7 @@ func (c *compiler) readScalar(s *spec, at string, m member) bool {
 
 // finish decides what the parts together leave.
 func (c *compiler) finish(s *spec) {
+	s.said = s.types
 	if !s.typed && s.has != 0 && !s.hasEnum && len(s.choices) == 0 {
 		s.types = s.has
 	}

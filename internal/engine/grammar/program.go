@@ -41,8 +41,8 @@ const (
 // endless is the length of what can't be completed.
 const endless = math.MaxInt32
 
-// maxNodes bounds a program: 64 MiB or so.
-const maxNodes = 1 << 20
+// maxNodes bounds a program, to 32 MiB or so.
+const maxNodes = 1 << 18
 
 var errTooLarge = errors.New("the grammar is too large; use fewer alternatives, shorter patterns or smaller bounds")
 

@@ -26,7 +26,7 @@ func Schema(schema json.RawMessage) (*Expr, error) {
 	if !json.Valid(schema) {
 		return nil, fmt.Errorf("the schema is not valid JSON")
 	}
-	c := &compiler{root: schema, rules: map[string]*Rule{}}
+	c := newCompiler(schema)
 	e := c.value([]part{{path: "#", raw: schema}})
 	if len(c.problems) > 0 {
 		return nil, &SchemaError{c.problems}
@@ -51,21 +51,37 @@ func (e *SchemaError) Error() string {
 type part struct {
 	path string
 	raw  json.RawMessage
-	done bool // its anyOf and oneOf are parts of their own already
+	done choiceKind // those of its choices that were made: an option is a part of its own
+	// under are the paths of the schemas of whose options this one is a part.
+	under []string
 }
+
+// choiceKind is a set of keywords.
+type choiceKind uint8
+
+const (
+	anyOf choiceKind = 1 << iota
+	oneOf
+)
 
 type compiler struct {
 	root     json.RawMessage
-	rules    map[string]*Rule // by the paths of their parts
+	rules    map[string]*Rule    // by the paths of their parts
+	read     map[string][]member // parts by their paths
 	problems []string
-	size     int
+	size     int // choices made
 }
 
 // Bounds of a schema: each place may come up in many combinations.
 const (
 	maxRules   = 20_000
+	maxBuilds  = 3_000
 	maxNesting = 200
 )
+
+func newCompiler(root json.RawMessage) *compiler {
+	return &compiler{root: root, rules: map[string]*Rule{}, read: map[string][]member{}}
+}
 
 func (c *compiler) problem(path, format string, args ...any) {
 	p := path + ": " + fmt.Sprintf(format, args...)
@@ -105,60 +121,51 @@ func distinct(parts []part) []part {
 func keyOf(parts []part) string {
 	var b strings.Builder
 	for _, p := range parts {
-		fmt.Fprintf(&b, "%t%q", p.done, p.path)
+		fmt.Fprintf(&b, "%d%q", p.done, p.path)
 	}
 	return b.String()
 }
 
 func (c *compiler) build(parts []part, depth int) *Expr {
+	if depth > 0 {
+		c.size++
+	}
+	if c.size > maxBuilds {
+		c.problem("#", "anyOf, oneOf and allOf make too many combinations (over %d)", maxBuilds)
+		return Alt()
+	}
 	if depth > maxNesting {
 		c.problem(parts[0].path, "anyOf, oneOf, allOf and $ref refer to one another without end")
 		return Alt()
 	}
 	s := c.gather(parts)
-	if s.never || len(c.problems) > 0 {
+	if s.never {
 		return Alt()
 	}
 	if len(s.choices) == 0 {
 		return c.emit(s)
 	}
-	// One choice at a time: its options take the place of the schema's word.
-	rest := make([]part, len(s.parts))
-	for i, p := range s.parts {
-		p.done = true
-		rest[i] = p
-	}
-	var others []part
-	for _, ch := range s.choices[1:] {
-		others = append(others, ch.asPart())
-	}
+	// One choice at a time: its option goes beside all the other parts.
 	first := s.choices[0]
-	if first.exclusive {
+	rest := slices.Clone(s.parts)
+	rest[first.owner].done |= first.kind
+	if first.kind == oneOf {
 		c.checkExclusive(first, rest)
 	}
 	var options []*Expr
 	for _, o := range first.options {
-		options = append(options, c.build(slices.Concat(rest, others, []part{o}), depth+1))
+		o.under = append(slices.Clone(rest[first.owner].under), rest[first.owner].path)
+		options = append(options, c.build(append(slices.Clone(rest), o), depth+1))
 	}
 	return Alt(options...)
 }
 
 // choice is an anyOf, or a oneOf, of which a value satisfies an option.
 type choice struct {
-	path      string
-	raw       json.RawMessage
-	options   []part
-	exclusive bool
-}
-
-// asPart is a schema that has only this choice.
-func (ch choice) asPart() part {
-	name := "anyOf"
-	if ch.exclusive {
-		name = "oneOf"
-	}
-	raw, _ := json.Marshal(map[string]json.RawMessage{name: ch.raw}) // of valid JSON
-	return part{path: strings.TrimSuffix(ch.path, "/"+name), raw: raw}
+	path    string
+	owner   int // in the spec's parts
+	kind    choiceKind
+	options []part
 }
 
 // spec is what several parts say together.
@@ -167,6 +174,7 @@ type spec struct {
 	path    string // of the first, for messages
 	never   bool
 	types   types
+	said    types // before a type was taken from the keywords
 	typed   bool
 	enum    []json.RawMessage
 	hasEnum bool
@@ -175,7 +183,7 @@ type spec struct {
 	names      []string // of properties, in order
 	properties map[string][]part
 	closed     map[string]bool // by part: names that one with additionalProperties: false allows
-	others     []others // additionalProperties, where it is not false
+	others     []others        // additionalProperties, where it is not false
 	required   []string
 	minProps   int
 	maxProps   int
@@ -231,10 +239,10 @@ func (c *compiler) gather(parts []part) *spec {
 	for len(todo) > 0 {
 		p := todo[0]
 		todo = todo[1:]
-		if i := slices.IndexFunc(s.parts, func(o part) bool { return o.path == p.path && string(o.raw) == string(p.raw) }); i >= 0 {
+		if slices.ContainsFunc(s.parts, func(o part) bool { return o.path == p.path }) {
 			// An option that asks for the schema that it is an option of adds
-			// no value to the others.
-			s.never = s.never || s.parts[i].done && !p.done
+			// no value to those of the others.
+			s.never = s.never || slices.Contains(p.under, p.path)
 			continue
 		}
 		s.parts = append(s.parts, p)
@@ -245,12 +253,18 @@ func (c *compiler) gather(parts []part) *spec {
 			s.never = true
 			continue
 		}
-		list, ok := members(p.raw)
+		list, ok := c.read[p.path]
 		if !ok {
-			c.problem(p.path, "not a schema (want an object, true or false)")
-			continue
+			if list, ok = members(p.raw); !ok {
+				c.problem(p.path, "not a schema (want an object, true or false)")
+				continue
+			}
+			c.read[p.path] = list
 		}
-		todo = append(todo, c.read(s, p, list)...)
+		for _, more := range c.readPart(s, p, list) {
+			more.under = p.under
+			todo = append(todo, more)
+		}
 	}
 	c.finish(s)
 	return s
@@ -263,8 +277,8 @@ var silent = map[string]bool{
 	"deprecated": true, "readOnly": true, "writeOnly": true, "contentEncoding": true, "contentMediaType": true,
 }
 
-// read adds what one part says, and returns the parts that it refers to.
-func (c *compiler) read(s *spec, p part, list []member) (more []part) {
+// readPart adds what one part says, and returns the parts that it refers to.
+func (c *compiler) readPart(s *spec, p part, list []member) (more []part) {
 	for _, m := range list {
 		at := p.path + "/" + pointerName(m.name)
 		switch m.name {
@@ -283,8 +297,12 @@ func (c *compiler) read(s *spec, p part, list []member) (more []part) {
 		case "allOf":
 			more = append(more, c.list(at, m.value)...)
 		case "anyOf", "oneOf":
-			if !p.done {
-				s.choices = append(s.choices, choice{path: at, raw: m.value, options: c.list(at, m.value), exclusive: m.name == "oneOf"})
+			kind := anyOf
+			if m.name == "oneOf" {
+				kind = oneOf
+			}
+			if p.done&kind == 0 {
+				s.choices = append(s.choices, choice{path: at, owner: len(s.parts) - 1, kind: kind, options: c.list(at, m.value)})
 			}
 		case "type":
 			c.readType(s, at, m.value)

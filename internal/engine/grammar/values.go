@@ -122,7 +122,7 @@ func (c *compiler) object(s *spec) *Expr {
 // other names only characters of ASCII.
 func otherKey(names []string) *Expr {
 	if len(names) == 0 {
-		return Seq(Lit(`"`), Repeat(plainChar, 0, -1), Lit(`"`))
+		return Seq(Lit(`"`), Repeat(char, 0, -1), Lit(`"`))
 	}
 	var plain []string
 	for _, n := range names {

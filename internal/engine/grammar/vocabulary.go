@@ -9,13 +9,13 @@ import (
 
 // Vocabulary is a tokenizer's tokens as a tree of their bytes. It is read-only.
 type Vocabulary struct {
-	tok     *tokenizer.Tokenizer
-	nodes   []treeNode // each before those below it
-	same    [][]int32  // tokens with the same bytes as another
-	longest int        // bytes of a token
-	bytewise bool      // each character of ASCII is a token
-	eog     []int32
-	marks   map[string]int32 // control tokens by name
+	tok      *tokenizer.Tokenizer
+	nodes    []treeNode // each before those below it
+	same     [][]int32  // tokens with the same bytes as another
+	longest  int        // bytes of a token
+	bytewise bool       // each character of ASCII is a token
+	eog      []int32
+	marks    map[string]int32 // control tokens by name
 }
 
 // treeNode is one byte of one token or more.

@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"assay/internal/engine/kernel"
 	"assay/internal/engine/kv"
@@ -111,6 +112,7 @@ func (s *Pass) RunUnless(stop func() bool, cache *kv.Cache, tokens []int32, logi
 	}
 	s.cache, s.n, s.start, s.wanted, s.logits = cache, len(tokens), cache.Len(), wanted, logits
 	defer func() { s.cache, s.logits = nil, nil }()
+	began := time.Now()
 	copy(s.ids, tokens)
 	s.attention.reserve(cache.Layout(), s.pool.Threads())
 	cache.Extend(s.n)
@@ -148,6 +150,9 @@ func (s *Pass) RunUnless(stop func() bool, cache *kv.Cache, tokens []int32, logi
 	if wanted > 0 {
 		s.pool.Run(wanted, s.stages.outputIn)
 		s.pool.Run(chunks(m.output), s.stages.output)
+	}
+	if s.n == 1 {
+		s.pool.Observe(time.Since(began))
 	}
 	return true
 }

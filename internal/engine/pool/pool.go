@@ -16,10 +16,11 @@ import (
 // ones.
 //
 // A worker whose processor is given to another program in the middle of a chunk
-// holds everybody up, for some milliseconds each time. Such a worker is benched:
-// it gets no chunks for a time that is long beside what it cost, and longer each
-// time that it stalls again (see benched). So a busy neighbour on one processor
-// makes a pool of two threads about as fast as one of one thread, not slower.
+// holds everybody up, for some milliseconds each time. When that takes a larger
+// share of the time than the worker is worth, it is benched: it gets no chunks
+// for a while, and for longer if it stalls again afterwards. So a busy neighbour
+// on one processor makes a pool of two threads about as fast as one of one
+// thread, not slower.
 type Pool struct {
 	fn     func(int)
 	chunks int32
@@ -33,8 +34,14 @@ type Pool struct {
 	_      [56]byte
 
 	workers []*worker
-	away    int // workers that are benched; only Run looks at it
-	stalls  atomic.Int64
+	benches atomic.Int64
+
+	// Only Run looks at these.
+	away   int           // workers that are benched
+	window time.Time     // stalls are counted since
+	lost   time.Duration // waiting in them
+	stalls int
+	trial  trial
 }
 
 // worker is one goroutine besides the caller's.
@@ -46,9 +53,10 @@ type worker struct {
 	wake    chan struct{}
 
 	// Only Run looks at these.
+	stalled bool          // in the window
 	until   time.Time     // benched to here
-	penalty time.Duration // of the last stall
-	lapse   time.Time     // the penalty is forgotten then
+	penalty time.Duration // the last time on the bench
+	lapse   time.Time     // when that is forgotten
 }
 
 const (
@@ -64,9 +72,12 @@ const (
 	// unknownChunk is what a chunk may take where the caller did none itself.
 	unknownChunk = time.Millisecond
 
-	// A stalled worker is benched for so many times the wait that it caused; each
-	// further stall doubles that, up to the longest.
-	penaltyFirst   = 20
+	// Stalls are counted over so long: at least two of them.
+	windowLeast = 20 * time.Millisecond
+	windowMost  = 200 * time.Millisecond
+
+	// A worker is benched for so long; twice as long each time that follows soon.
+	penaltyFirst   = 200 * time.Millisecond
 	penaltyLongest = 2 * time.Second
 )
 
@@ -112,8 +123,9 @@ func (p *Pool) Run(chunks int, fn func(chunk int)) {
 	}
 }
 
-// wait spins until all chunks are done, and benches the workers that still have
-// one in hand after an unusual time. The caller did own chunks since began.
+// wait spins until all chunks are done, and counts it as a stall of the workers
+// that still have one in hand after an unusual time. The caller did own chunks
+// since began.
 func (p *Pool) wait(chunks int32, began time.Time, own int) {
 	var start time.Time
 	usual := unknownChunk
@@ -133,9 +145,7 @@ func (p *Pool) wait(chunks int32, began time.Time, own int) {
 		case !stalled && now.Sub(start) > max(stallLeast, stallChunks*usual):
 			stalled = true
 			for _, w := range p.workers {
-				if w.busy.Load() {
-					w.until = start // marks it
-				}
+				w.stalled = w.stalled || w.busy.Load()
 			}
 		}
 		if n%256 == 0 { // let what holds us up have this processor
@@ -143,25 +153,46 @@ func (p *Pool) wait(chunks int32, began time.Time, own int) {
 		}
 	}
 	if stalled {
-		p.bench(start, time.Now())
+		p.count(began, start, time.Now())
 	}
 }
 
-// bench sends the marked workers away for a time.
-func (p *Pool) bench(start, now time.Time) {
-	for _, w := range p.workers {
-		if w.until != start || w.benched.Load() {
-			continue
-		}
-		if now.After(w.lapse) {
-			w.penalty = 0
-		}
-		w.penalty = min(max(penaltyFirst*now.Sub(start), 2*w.penalty), penaltyLongest)
-		w.until, w.lapse = now.Add(w.penalty), now.Add(4*w.penalty)
-		w.benched.Store(true)
-		p.away++
-		p.stalls.Add(1)
+// count adds a stall, from start to now in a Run since began, and benches who
+// caused it when too much was lost. Without one of n workers the others do (n-1)/n
+// of what all would; so a worker is worth 1/n of the time.
+func (p *Pool) count(began, start, now time.Time) {
+	if now.Sub(p.window) > windowMost {
+		p.window, p.lost, p.stalls = began, 0, 0
 	}
+	p.lost += now.Sub(start)
+	p.stalls++
+	p.trial.stall = now
+	if now.Before(p.trial.immune) { // it is known that all workers are faster
+		return
+	}
+	elapsed, n := now.Sub(p.window), time.Duration(p.Threads()-p.away)
+	if p.stalls < 2 || elapsed < windowLeast || p.lost*n*10 < elapsed*9 {
+		return
+	}
+	for _, w := range p.workers {
+		if w.stalled && !w.benched.Load() {
+			p.bench(w, now)
+		}
+		w.stalled = false
+	}
+	p.window = time.Time{}
+}
+
+// bench sends a worker away for a time.
+func (p *Pool) bench(w *worker, now time.Time) {
+	if now.After(w.lapse) {
+		w.penalty = 0
+	}
+	w.penalty = min(max(penaltyFirst, 2*w.penalty), penaltyLongest)
+	w.until, w.lapse = now.Add(w.penalty), now.Add(2*w.penalty)
+	w.benched.Store(true)
+	p.away++
+	p.benches.Add(1)
 }
 
 // recall takes workers back whose time is over.
@@ -171,6 +202,7 @@ func (p *Pool) recall() {
 		if w.benched.Load() && now.After(w.until) {
 			w.benched.Store(false)
 			p.away--
+			p.trial.with = mean{}
 		}
 	}
 }
@@ -220,8 +252,8 @@ func (p *Pool) work(w *worker) {
 // nothing holds them up.
 func (p *Pool) Threads() int { return len(p.workers) + 1 }
 
-// Stalls is how often a worker was benched.
-func (p *Pool) Stalls() int64 { return p.stalls.Load() }
+// Benched is how often a worker was benched.
+func (p *Pool) Benched() int64 { return p.benches.Load() }
 
 // Close ends the workers. No Run may follow.
 func (p *Pool) Close() {

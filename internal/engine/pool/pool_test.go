@@ -112,7 +112,7 @@ func TestStalledWorkerIsBenched(t *testing.T) {
 		})
 	}
 	stalling.Store(true)
-	for deadline := time.Now().Add(10 * time.Second); p.Stalls() == 0; run() {
+	for deadline := time.Now().Add(10 * time.Second); p.Benched() == 0; run() {
 		if time.Now().After(deadline) {
 			t.Fatal("a worker that sleeps with each chunk was not benched")
 		}

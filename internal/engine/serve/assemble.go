@@ -28,14 +28,24 @@ type assembler struct {
 	tok      *tokenizer.Tokenizer
 	stream   *tokenizer.Stream
 	stop     stopper
+	marks    map[int32]bool // control tokens that are shown all the same
 	waiting  []placed
 	bytes    int // of text that came from tokens
 	runes    int
 	released int // bytes of text that went out
 }
 
-func newAssembler(t *tokenizer.Tokenizer, stops []string) *assembler {
-	return &assembler{tok: t, stream: t.Stream(false), stop: stopper{stops: stops}}
+func newAssembler(t *tokenizer.Tokenizer, stops []string, marks []string) *assembler {
+	a := &assembler{tok: t, stream: t.Stream(false), stop: stopper{stops: stops}}
+	for _, m := range marks {
+		if id := t.Encode(m, tokenizer.Options{ParseSpecial: true}); len(id) == 1 && t.IsControl(id[0]) && !t.IsEOG(id[0]) {
+			if a.marks == nil {
+				a.marks = map[int32]bool{}
+			}
+			a.marks[id[0]] = true
+		}
+	}
+	return a
 }
 
 // push adds one token. An end token has no text: it waits for rest.
@@ -43,6 +53,9 @@ func (a *assembler) push(t engine.Token) (s segment, stopped bool) {
 	a.waiting = append(a.waiting, placed{t, a.bytes, a.runes})
 	if t.End {
 		return segment{}, false
+	}
+	if a.marks[t.ID] {
+		return a.add(a.stream.Flush() + string(a.tok.Piece(t.ID)))
 	}
 	return a.add(a.stream.Push(t.ID))
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"assay/internal/chat/reply"
 	"assay/internal/engine"
 )
 
@@ -45,8 +46,12 @@ func (s *Server) readTextJob(w http.ResponseWriter, r *http.Request, e *engine.E
 		return job{}, err
 	}
 	j.Logprobs = f.int("logprobs", -1, 0, maxTop)
+	j.nativeTokens = f.bool("return_tokens", false)
 	j.Prompt = readPrompt(f, e)
-	return j, f.err
+	if f.err != nil {
+		return j, f.err
+	}
+	return j, s.constrain(e, &j, reply.Format{Style: reply.Bare}, reply.ThinkOver)
 }
 
 // readPrompt takes a string, an array of token ids, which is used as it is, or
@@ -87,8 +92,19 @@ func readPrompt(f *fields, e *engine.Engine) []int32 {
 // streamText sends a frame for each piece of text and one with the finish
 // reason, which always has usage and timings.
 func (s *Server) streamText(w http.ResponseWriter, r *http.Request, e *engine.Engine, j job) {
-	ev := newEvents(w)
+	ev := newEvents(w, s.config.Stall)
+	defer ev.keepAlive(s.config.Ping)()
 	base := s.newAnswer("cmpl-", "text_completion")
+	if j.progress {
+		j.Progress = func(t engine.Timings) error {
+			frame := base.with(textChoice{})
+			frame.Timings, frame.Progress = newTimings(t), newProgress(len(j.Prompt), t)
+			if err := ev.add(frame); err != nil {
+				return err
+			}
+			return ev.send()
+		}
+	}
 	out, err := s.generate(r.Context(), e, j, func(seg segment, t engine.Timings) error {
 		if seg.text == "" {
 			return nil

@@ -98,8 +98,16 @@ func TestTimingsPerToken(t *testing.T) {
 	alone(t)
 	s := newTestServer(t, Config{})
 	frames, _ := stream(t, s.url+"/v1/chat/completions", requestOf(t, "chat-timings-per-token-progress", ""))
+	// As there: how far the prompt was read, then the role, then the tokens.
+	theirs, _ := readFrames(t, strings.NewReader(recorded(t, "chat-timings-per-token-progress")))
+	for i, f := range frames[:2] {
+		want, got := theirs[i].Progress, f.Progress
+		if want == nil || got == nil || got.Total != want.Total || got.Processed != want.Processed || f.Timings.PromptN != theirs[i].Timings.PromptN || f.Choices[0].Delta.Role != "assistant" {
+			t.Errorf("progress frame %d: %+v, theirs %+v", i, got, want)
+		}
+	}
 	count := 0
-	for _, f := range frames[1 : len(frames)-2] {
+	for _, f := range frames[3 : len(frames)-2] {
 		count++
 		if f.Timings == nil || f.Timings.PredictedN != count || f.Timings.PromptN != 41 {
 			t.Fatalf("token frame %d has the timings %+v", count, f.Timings)
@@ -152,7 +160,7 @@ func TestStreamedAndWholeAgree(t *testing.T) {
 				prompt = `"prompt":"Once upon a time"`
 			}
 			body := fmt.Sprintf(`%s,%s,"max_tokens":40,"return_token_ids":true,"stream_options":{"include_usage":true}`, prompt, more)
-			whole := ask[reply](t, s.url+path, "{"+body+"}")
+			whole := ask[received](t, s.url+path, "{"+body+"}")
 			frames, done := stream(t, s.url+path, `{"stream":true,`+body+"}")
 			c := whole.Choices[0]
 			want := c.Text + c.Message.Content
@@ -189,7 +197,7 @@ func TestPromptForms(t *testing.T) {
 	s := newTestServer(t, Config{})
 	var texts []string
 	for _, prompt := range []string{`"Once upon a time"`, `["Once upon a time"]`, `[2996,331,548,258,575]`, `[[2996,331,548,258,575]]`} {
-		r := ask[reply](t, s.url+"/v1/completions", `{"temperature":0,"max_tokens":8,"prompt":`+prompt+`}`)
+		r := ask[received](t, s.url+"/v1/completions", `{"temperature":0,"max_tokens":8,"prompt":`+prompt+`}`)
 		if r.Usage.PromptTokens != 5 || r.Object != "text_completion" {
 			t.Errorf("%s: %+v", prompt, r)
 		}
@@ -206,7 +214,7 @@ func TestStop(t *testing.T) {
 	alone(t)
 	s := newTestServer(t, Config{})
 	const body = `"prompt":"Once upon a time","temperature":0,"max_tokens":40,"ignore_eos":true,"return_token_ids":true`
-	all := ask[reply](t, s.url+"/v1/completions", "{"+body+"}").Choices[0].Text
+	all := ask[received](t, s.url+"/v1/completions", "{"+body+"}").Choices[0].Text
 	for at := 10; at < 60; at += 9 {
 		for _, size := range []int{1, 12} {
 			stop := all[at : at+size]
@@ -234,7 +242,7 @@ func TestStopThatIsOnlyBegun(t *testing.T) {
 	alone(t)
 	s := newTestServer(t, Config{})
 	const body = `"prompt":"Once upon a time","temperature":0,"max_tokens":12,"ignore_eos":true`
-	all := ask[reply](t, s.url+"/v1/completions", "{"+body+"}").Choices[0].Text
+	all := ask[received](t, s.url+"/v1/completions", "{"+body+"}").Choices[0].Text
 	begun, _ := json.Marshal(all[len(all)-8:] + "~")
 	frames, _ := stream(t, s.url+"/v1/completions", fmt.Sprintf(`{%s,"stream":true,"stop":%s}`, body, begun))
 	if got := text(frames); got != all || *frames[len(frames)-1].Choices[0].FinishReason != "length" {
@@ -246,7 +254,7 @@ func TestStopThatIsOnlyBegun(t *testing.T) {
 // it, an HTTP error.
 func TestFailedStreams(t *testing.T) {
 	w := httptest.NewRecorder()
-	ev := newEvents(w)
+	ev := newEvents(w, time.Minute)
 	if err := ev.add(map[string]int{"a": 1}); err != nil || ev.send() != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +268,7 @@ func TestFailedStreams(t *testing.T) {
 	}
 
 	w = httptest.NewRecorder()
-	newEvents(w).fail(asAPIError(engine.ErrClosed))
+	newEvents(w, time.Minute).fail(asAPIError(engine.ErrClosed))
 	if got := w.Body.String(); w.Code != 503 || !strings.Contains(got, "shutting down") {
 		t.Errorf("%d %q", w.Code, got)
 	}
@@ -299,7 +307,7 @@ func TestChatLogprobs(t *testing.T) {
 	alone(t)
 	s := newTestServer(t, Config{})
 	body := `{` + chatPrompt + `,"temperature":0,"max_tokens":12,"ignore_eos":true,"logprobs":true,"top_logprobs":3`
-	whole := ask[reply](t, s.url+"/v1/chat/completions", body+"}").Choices[0]
+	whole := ask[received](t, s.url+"/v1/chat/completions", body+"}").Choices[0]
 	var got chatLogprobs
 	if err := json.Unmarshal(whole.Logprobs, &got); err != nil {
 		t.Fatal(err)
@@ -349,7 +357,7 @@ func bytesOf(values []int) []byte {
 func TestTextLogprobs(t *testing.T) {
 	alone(t)
 	s := newTestServer(t, Config{})
-	c := ask[reply](t, s.url+"/v1/completions", `{"prompt":"Once upon a time","temperature":0,"max_tokens":12,"ignore_eos":true,"logprobs":2}`).Choices[0]
+	c := ask[received](t, s.url+"/v1/completions", `{"prompt":"Once upon a time","temperature":0,"max_tokens":12,"ignore_eos":true,"logprobs":2}`).Choices[0]
 	var got textLogprobs
 	if err := json.Unmarshal(c.Logprobs, &got); err != nil {
 		t.Fatal(err)
@@ -371,7 +379,7 @@ func TestTextLogprobs(t *testing.T) {
 // tokens; what stays incomplete comes as U+FFFD at the end.
 func TestIncompleteCharactersWait(t *testing.T) {
 	tok := sharedEngine(t).Tokenizer()
-	a := newAssembler(tok, []string{"文"})
+	a := newAssembler(tok, []string{"文"}, nil)
 	push := func(id int32) (string, []int32, bool) {
 		seg, stopped := a.push(engine.Token{ID: id})
 		return seg.text, ids(seg.tokens), stopped
@@ -400,7 +408,7 @@ func TestIncompleteCharactersWait(t *testing.T) {
 		t.Errorf("the rest is %v", rest)
 	}
 
-	a = newAssembler(tok, nil)
+	a = newAssembler(tok, nil, nil)
 	a.push(engine.Token{ID: 11})
 	a.push(engine.Token{ID: 160})
 	if seg := a.flush(); seg.text != "�" || !slices.Equal(ids(seg.tokens), []int32{160}) {
@@ -417,12 +425,12 @@ func TestConcurrentRequests(t *testing.T) {
 	}
 	want := make([]string, 4)
 	for i := range want {
-		want[i] = ask[reply](t, s.url+"/v1/completions", body(i)).Choices[0].Text
+		want[i] = ask[received](t, s.url+"/v1/completions", body(i)).Choices[0].Text
 	}
 	var wg sync.WaitGroup
 	for i := range want {
 		wg.Go(func() {
-			if got := ask[reply](t, s.url+"/v1/completions", body(i)).Choices[0].Text; got != want[i] {
+			if got := ask[received](t, s.url+"/v1/completions", body(i)).Choices[0].Text; got != want[i] {
 				t.Errorf("seed %d: %q among others, %q alone", i, got, want[i])
 			}
 		})

@@ -148,7 +148,7 @@ func TestAlias(t *testing.T) {
 	if p := ask[props](t, s.url+"/props", ""); p.Alias != "team/mine" || p.Path != "/models/x.gguf" || p.EOS != "<|im_end|>" {
 		t.Errorf("props: %+v", p)
 	}
-	if r := ask[reply](t, s.url+"/v1/completions", `{"prompt":"x","max_tokens":1,"model":"another"}`); r.Model != "team/mine" {
+	if r := ask[received](t, s.url+"/v1/completions", `{"prompt":"x","max_tokens":1,"model":"another"}`); r.Model != "team/mine" {
 		t.Errorf("an answer's model is %q", r.Model)
 	}
 }

@@ -17,6 +17,20 @@ type answer struct {
 	Object      string   `json:"object"`
 	Usage       *usage   `json:"usage,omitempty"`
 	Timings     *timings `json:"timings,omitempty"`
+
+	Progress *promptProgress `json:"prompt_progress,omitempty"`
+}
+
+// promptProgress is how far the prompt has been read: llama-server's.
+type promptProgress struct {
+	Total     int   `json:"total"`
+	Cache     int   `json:"cache"`
+	Processed int   `json:"processed"`
+	TimeMS    int64 `json:"time_ms"`
+}
+
+func newProgress(total int, t engine.Timings) *promptProgress {
+	return &promptProgress{Total: total, Cache: t.Cached, Processed: t.Cached + t.Prompt, TimeMS: t.PromptTime.Milliseconds()}
 }
 
 // choice is one of the shapes below.
@@ -25,7 +39,7 @@ type choice any
 type chatDelta struct {
 	FinishReason *engine.Finish `json:"finish_reason"`
 	Index        int            `json:"index"`
-	Delta        any            `json:"delta"` // roleDelta, contentDelta or struct{}{}
+	Delta        any            `json:"delta"` // one of those below, or struct{}{}
 	Logprobs     *chatLogprobs  `json:"logprobs,omitempty"`
 	TokenIDs     []int32        `json:"token_ids,omitempty"`
 }
@@ -40,15 +54,47 @@ type contentDelta struct {
 	Content string `json:"content"`
 }
 
+type reasoningDelta struct {
+	Reasoning string `json:"reasoning_content"`
+}
+
+type callsDelta struct {
+	Calls []callDelta `json:"tool_calls"`
+}
+
+type callDelta struct {
+	Index    int           `json:"index"`
+	ID       string        `json:"id,omitempty"`
+	Type     string        `json:"type,omitempty"`
+	Function functionDelta `json:"function"`
+}
+
+type functionDelta struct {
+	Name      string `json:"name,omitempty"`
+	Arguments string `json:"arguments"`
+}
+
 type chatMessage struct {
 	FinishReason engine.Finish `json:"finish_reason"`
 	Index        int           `json:"index"`
 	Message      struct {
-		Role    string `json:"role"`
-		Content string `json:"content"`
+		Role      string     `json:"role"`
+		Content   *string    `json:"content"` // null beside calls
+		Reasoning string     `json:"reasoning_content,omitempty"`
+		Calls     []toolCall `json:"tool_calls,omitempty"`
 	} `json:"message"`
 	Logprobs *chatLogprobs `json:"logprobs,omitempty"`
 	TokenIDs []int32       `json:"token_ids,omitempty"`
+}
+
+// toolCall is a call in an answer that is sent whole.
+type toolCall struct {
+	ID       string `json:"id"`
+	Type     string `json:"type"`
+	Function struct {
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	} `json:"function"`
 }
 
 // textChoice is a choice of /v1/completions, streamed or not.

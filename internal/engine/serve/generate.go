@@ -13,6 +13,7 @@ type outcome struct {
 	finish  engine.Finish
 	timings engine.Timings
 	rest    []placed // tokens that showed no text
+	stopped string   // the stop string that ended it
 }
 
 // generate runs one job. For every token, show is given what has become certain
@@ -22,7 +23,7 @@ type outcome struct {
 func (s *Server) generate(ctx context.Context, e *engine.Engine, j job, show func(segment, engine.Timings) error) (outcome, error) {
 	done := s.metrics.begin()
 	id := s.requests.Add(1)
-	text := newAssembler(e.Tokenizer(), j.stops)
+	text := newAssembler(e.Tokenizer(), j.stops, j.marks())
 	var gone error // of show: the client can't be written to
 	stopped := false
 
@@ -55,7 +56,7 @@ func (s *Server) generate(ctx context.Context, e *engine.Engine, j job, show fun
 	} else {
 		s.logf("%s", logLine(id, len(j.Prompt), end, cost))
 	}
-	return outcome{finish: result.Finish, timings: cost, rest: text.rest()}, err
+	return outcome{finish: result.Finish, timings: cost, rest: text.rest(), stopped: text.stop.found}, err
 }
 
 // collect runs a job whose answer is sent whole.

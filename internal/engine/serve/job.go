@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"assay/internal/chat/reply"
 	"assay/internal/engine"
 	"assay/internal/engine/sample"
 	"assay/internal/tokenizer"
@@ -26,11 +27,20 @@ const (
 type job struct {
 	engine.Request
 	stops           []string
+	form            form
+	format          reply.Format // of a chat's answer
+	reading         reply.Options
 	stream          bool
+	progress        bool // frames that tell how far the prompt was read
 	includeUsage    bool
 	timingsPerToken bool
 	tokenIDs        bool // vLLM's return_token_ids
+	nativeTokens    bool // llama-server's return_tokens
 }
+
+// marks are the control tokens that the job's answer shows as text, for it to be
+// read.
+func (j *job) marks() []string { return j.format.Marks(j.reading) }
 
 // readJob reads what both endpoints have in common; the prompt and logprobs are
 // theirs. The vocabulary is what token ids are checked against.
@@ -48,8 +58,9 @@ func readJob(f *fields, vocabulary int) (job, *apiError) {
 		timingsPerToken: f.bool("timings_per_token", false),
 		tokenIDs:        f.bool("return_token_ids", false),
 	}
-	f.bool("cache_prompt", true)     // nothing is reused yet, whatever it says
-	f.bool("return_progress", false) // there are no frames of progress yet
+	f.bool("cache_prompt", true) // nothing is reused yet, whatever it says
+	j.progress = f.bool("return_progress", false) && j.stream
+	j.form = readForm(f)
 	refuseUnsupported(f)
 	return j, f.err
 }
@@ -231,11 +242,8 @@ var unsupported = []struct {
 	{"best_of", is(1)},
 	{"echo", isFalse},
 	{"suffix", isEmpty},
-	{"response_format", isTextFormat},
 	{"grammar", isEmpty},
-	{"json_schema", isEmpty},
 	{"functions", isEmpty},
-	{"tool_choice", isAutoOrNone},
 	{"n_probs", is(0)},
 	{"mirostat", is(0)},
 	{"typical_p", is(1)},
@@ -271,18 +279,6 @@ func isFalse(raw json.RawMessage) bool { return string(raw) == "false" }
 
 func isEmpty(raw json.RawMessage) bool {
 	return string(raw) == `""` || string(raw) == "[]" || string(raw) == "{}"
-}
-
-func isAutoOrNone(raw json.RawMessage) bool {
-	s, ok := asString(raw)
-	return ok && (s == "auto" || s == "none")
-}
-
-func isTextFormat(raw json.RawMessage) bool {
-	var format struct {
-		Type string `json:"type"`
-	}
-	return isEmpty(raw) || json.Unmarshal(raw, &format) == nil && format.Type == "text"
 }
 
 // readTokens reads an array of token ids.

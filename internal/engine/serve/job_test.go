@@ -67,7 +67,7 @@ func TestReadJob(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(job{})); diff != "" {
+			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(job{}, form{}, tool{})); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
@@ -123,9 +123,10 @@ func TestRefusedRequests(t *testing.T) {
 		{`{"logit_bias":[[5]]}`, "logit_bias", `logit_bias: [0] is not a pair of token id and bias`},
 		{`{"logit_bias":7}`, "logit_bias", `logit_bias: a number is neither an object nor an array of pairs`},
 		{`{"n":2}`, "n", "n: 2 is not supported here"},
-		{`{"response_format":{"type":"json_object"}}`, "response_format", `response_format: {"type":"json_object"} is not supported here`},
+		{`{"response_format":{"type":"xml"}}`, "response_format", `response_format: the type "xml" is not known (want text, json_object or json_schema)`},
+		{`{"response_format":{"type":"json_schema"}}`, "response_format", `response_format: json_schema.schema is missing`},
+		{`{"response_format":{"type":"json_object"},"json_schema":{"type":"null"}}`, "json_schema", `json_schema: can't be used beside response_format`},
 		{`{"grammar":"root ::= x"}`, "grammar", `grammar: "root ::= x" is not supported here`},
-		{`{"tool_choice":"required"}`, "tool_choice", `tool_choice: "required" is not supported here`},
 		{`{"echo":true}`, "echo", "echo: true is not supported here"},
 		{`{"mirostat":2}`, "mirostat", "mirostat: 2 is not supported here"},
 	}
@@ -185,6 +186,13 @@ func TestRefusedMessages(t *testing.T) {
 		{`{"messages":[{"role":"user","content":[{"type":"text"}]}]}`, `messages: message 0: content: part 0 has no text`},
 		{`{"messages":[{"role":"user","content":"hi"}],"tools":{}}`, "tools: an object is not an array"},
 		{`{"messages":[{"role":"user","content":"hi"}],"tools":[1]}`, "tools: element 0 is a number, not an object"},
+		{`{"messages":[{"role":"user","content":"hi"}],"tools":[{"type":"web_search"}]}`, `tools: element 0 is not of the form {"type":"function","function":{"name":...,"parameters":{...}}}`},
+		{`{"messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function","function":{"name":"a b"}}]}`, `tools: element 0: function.name: "a b" is not a name of letters, digits, _, - and . (at most 128)`},
+		{`{"messages":[{"role":"user","content":"hi"}],"tools":[{"function":{"name":"a"}},{"function":{"name":"a"}}]}`, `tools: element 1: there are two tools with the name "a"`},
+		{`{"messages":[{"role":"user","content":"hi"}],"tool_choice":"required"}`, "tool_choice: asks for a call, but there are no tools"},
+		{`{"messages":[{"role":"user","content":"hi"}],"tool_choice":"maybe"}`, `tool_choice: "maybe" is not known (want "none", "auto", "required" or {"type":"function",...})`},
+		{`{"messages":[{"role":"user","content":"hi"}],"tools":[{"function":{"name":"a"}}],"tool_choice":{"type":"function","function":{"name":"b"}}}`, `tool_choice: {"type":"function","function":{"name":"b"}} names none of the tools (want {"type":"function","function":{"name":...}})`},
+		{`{"messages":[{"role":"user","content":"hi"}],"reasoning_effort":3}`, "reasoning_effort: a number is not a string"},
 		{`{"messages":[{"role":"user","content":"hi"}],"chat_template_kwargs":[]}`, "chat_template_kwargs: an array is not an object"},
 		{`{"messages":[{"role":"user","content":"hi"}],"add_generation_prompt":1}`, "add_generation_prompt: a number is not true or false"},
 	}
@@ -193,7 +201,7 @@ func TestRefusedMessages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err = readChat(f); err == nil || err.Message != tt.message {
+		if _, err = readChat(f, &form{}); err == nil || err.Message != tt.message {
 			t.Errorf("%s:\n got %v\nwant %s", tt.body, err, tt.message)
 		}
 	}
@@ -236,7 +244,7 @@ func FuzzRequests(f *testing.F) {
 			}
 		}
 		fs, _ = parseFields(body)
-		if in, err := readChat(fs); err == nil {
+		if in, err := readChat(fs, &form{}); err == nil {
 			var list []map[string]any
 			if err := json.Unmarshal(in.Messages, &list); err != nil {
 				t.Fatalf("the template would get %s: %v", in.Messages, err)

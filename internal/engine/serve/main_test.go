@@ -141,15 +141,22 @@ func ask[T any](t *testing.T, url, body string) T {
 	return v
 }
 
-// reply is any answer or frame of the completion endpoints.
-type reply struct {
+// received is any answer or frame of the completion endpoints.
+type received struct {
 	Choices []struct {
 		FinishReason *string `json:"finish_reason"`
 		Text         string
-		Message      struct{ Role, Content string }
-		Delta        struct {
-			Role    string
-			Content *string
+		Message      struct {
+			Role      string
+			Content   string
+			Reasoning string     `json:"reasoning_content"`
+			Calls     []toolCall `json:"tool_calls"`
+		}
+		Delta struct {
+			Role      string
+			Content   *string
+			Reasoning string      `json:"reasoning_content"`
+			Calls     []callDelta `json:"tool_calls"`
 		}
 		TokenIDs []int32 `json:"token_ids"`
 		Logprobs json.RawMessage
@@ -158,11 +165,12 @@ type reply struct {
 	Fingerprint       string `json:"system_fingerprint"`
 	Usage             *usage
 	Timings           *timings
+	Progress          *promptProgress `json:"prompt_progress"`
 	Error             *apiError
 }
 
 // content is the text of a chat or text frame.
-func (r reply) content() string {
+func (r received) content() string {
 	if len(r.Choices) == 0 {
 		return ""
 	}
@@ -174,7 +182,7 @@ func (r reply) content() string {
 }
 
 // stream reads a whole stream: its frames, and whether it ended with [DONE].
-func stream(t *testing.T, url, body string) (frames []reply, done bool) {
+func stream(t *testing.T, url, body string) (frames []received, done bool) {
 	t.Helper()
 	resp, err := http.Post(url, "application/json", strings.NewReader(body))
 	if err != nil {
@@ -188,7 +196,7 @@ func stream(t *testing.T, url, body string) (frames []reply, done bool) {
 	return readFrames(t, resp.Body)
 }
 
-func readFrames(t *testing.T, r io.Reader) (frames []reply, done bool) {
+func readFrames(t *testing.T, r io.Reader) (frames []received, done bool) {
 	t.Helper()
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 1<<20)
@@ -201,7 +209,7 @@ func readFrames(t *testing.T, r io.Reader) (frames []reply, done bool) {
 		case data == "[DONE]":
 			done = true
 		default:
-			var f reply
+			var f received
 			if err := json.Unmarshal([]byte(data), &f); err != nil {
 				t.Fatalf("%v in %s", err, data)
 			}
@@ -212,7 +220,7 @@ func readFrames(t *testing.T, r io.Reader) (frames []reply, done bool) {
 }
 
 // text joins the frames' text.
-func text(frames []reply) string {
+func text(frames []received) string {
 	var b strings.Builder
 	for _, f := range frames {
 		b.WriteString(f.content())

@@ -10,41 +10,36 @@ import (
 )
 
 // readChat reads what a template is rendered from.
-func readChat(f *fields) (chat.Input, *apiError) {
+func readChat(f *fields, o *form) (chat.Input, *apiError) {
+	o.readTools(f)
 	in := chat.Input{
 		Messages:            readMessages(f),
-		Tools:               readTools(f),
+		Tools:               o.rawTools,
 		AddGenerationPrompt: f.bool("add_generation_prompt", true),
+		Adapt:               true,
 	}
 	if raw := f.get("chat_template_kwargs"); raw != nil {
 		if json.Unmarshal(raw, &in.Kwargs) != nil {
 			f.fail("chat_template_kwargs", "%s is not an object", kind(raw))
 		}
 	}
-	return in, f.err
-}
-
-// readTools checks tools only as far as a template needs them. The calls that
-// a model then writes are not parsed yet: they stay in the content.
-func readTools(f *fields) json.RawMessage {
-	raw := f.get("tools")
-	if raw == nil {
-		return nil
-	}
-	var tools []json.RawMessage
-	if kind(raw) != "an array" || json.Unmarshal(raw, &tools) != nil {
-		f.fail("tools", "%s is not an array", kind(raw))
-		return nil
-	}
-	for i, t := range tools {
-		if kind(t) != "an object" {
-			f.fail("tools", "element %d is %s, not an object", i, kind(t))
+	// OpenAI's setting, under the names that templates have for it.
+	if effort := f.string("reasoning_effort", ""); effort != "" {
+		if in.Kwargs == nil {
+			in.Kwargs = map[string]json.RawMessage{}
+		}
+		set := func(name, value string) {
+			if in.Kwargs[name] == nil {
+				in.Kwargs[name] = json.RawMessage(value)
+			}
+		}
+		quoted, _ := json.Marshal(effort) // a string always can be
+		set("reasoning_effort", string(quoted))
+		if effort == "none" {
+			set("enable_thinking", "false")
 		}
 	}
-	if len(tools) == 0 {
-		return nil // templates ask whether there are any
-	}
-	return raw
+	return in, f.err
 }
 
 // readMessages checks the messages and returns them with each content that is a

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"assay/internal/engine"
 )
@@ -27,6 +28,9 @@ type Config struct {
 	APIKey    string    // empty: everyone may ask
 	Build     string    // of this program, for system_fingerprint and build_info
 	Log       io.Writer // gets a line a request
+
+	Ping  time.Duration // a stream in which nothing happens for so long gets a comment; 0 means 15 s
+	Stall time.Duration // a client that takes nothing for so long is given up; 0 means 30 s
 }
 
 // Server answers requests. Until SetEngine it answers 503.
@@ -37,10 +41,17 @@ type Server struct {
 	engine   atomic.Pointer[engine.Engine]
 	requests atomic.Int64 // completion requests so far: their number in the log
 	logMu    sync.Mutex
+	grammars grammars
 }
 
 // New returns a Server that has no engine yet.
 func New(c Config) *Server {
+	if c.Ping <= 0 {
+		c.Ping = 15 * time.Second
+	}
+	if c.Stall <= 0 {
+		c.Stall = 30 * time.Second
+	}
 	s := &Server{config: c, mux: http.NewServeMux(), metrics: newMetrics()}
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, &apiError{Message: "there is no " + r.URL.Path + " here", Type: typeNotFound, Code: http.StatusNotFound})
@@ -49,6 +60,7 @@ func New(c Config) *Server {
 		"/v1/chat/completions": s.chatCompletions,
 		"/chat/completions":    s.chatCompletions,
 		"/v1/completions":      s.completions,
+		"/completion":          s.native,
 		"/completions":         s.completions,
 		"/tokenize":            s.tokenize,
 		"/detokenize":          s.detokenize,

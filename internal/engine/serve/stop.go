@@ -11,6 +11,7 @@ import "strings"
 type stopper struct {
 	stops []string // none is empty
 	held  string
+	found string // the one that ended the text
 }
 
 // push adds a piece and returns what is certain to be shown. Once stopped is
@@ -36,6 +37,7 @@ func (s *stopper) flush() string {
 // match returns where the stop string that is complete first begins, or -1.
 func (s *stopper) match(text string) int {
 	start, end := -1, len(text)+1
+	s.found = ""
 	for _, stop := range s.stops {
 		i := strings.Index(text, stop)
 		if i < 0 {
@@ -43,6 +45,7 @@ func (s *stopper) match(text string) int {
 		}
 		if e := i + len(stop); e < end || e == end && i < start {
 			start, end = i, e
+			s.found = stop
 		}
 	}
 	return start

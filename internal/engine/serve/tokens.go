@@ -86,7 +86,7 @@ func (s *Server) applyTemplate(w http.ResponseWriter, r *http.Request, e *engine
 		writeError(w, err)
 		return
 	}
-	prompt, err := renderPrompt(f, e)
+	prompt, _, err := renderPrompt(f, e, &form{})
 	if err != nil {
 		writeError(w, err)
 		return

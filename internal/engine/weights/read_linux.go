@@ -64,29 +64,29 @@ func (s *shards) close() {
 // read with the same buffer.
 func (s *shards) read(t *gguf.Tensor, o, n int, buf *buffer) ([]byte, error) {
 	mapped := t.Data()[o:][:n]
-	file := s.direct[t.Shard]
-	if file == nil || resident(mapped) {
+	if s.direct[t.Shard] == nil || resident(mapped) {
 		return mapped, nil
 	}
+	return s.readDirect(t, o, n, buf)
+}
+
+func (s *shards) readDirect(t *gguf.Tensor, o, n int, buf *buffer) ([]byte, error) {
 	at := int64(t.Offset) + int64(o)
 	skip := int(at % sector)
 	b := buf.room((skip + n + sector - 1) / sector * sector)
-	got := 0
-	for got < skip+n {
-		k, err := unix.Pread(int(file.Fd()), b[got:], at-int64(skip)+int64(got))
+	for got := 0; got < skip+n; {
+		k, err := unix.Pread(int(s.direct[t.Shard].Fd()), b[got:], at-int64(skip)+int64(got))
 		switch {
 		case errors.Is(err, unix.EINTR):
 			continue
 		case errors.Is(err, unix.EINVAL): // sectors are larger than we know
-			return mapped, nil
+			return t.Data()[o:][:n], nil
 		case err != nil:
 			return nil, fmt.Errorf("reading %d bytes at %d: %w", n, at, err)
-		case k == 0:
+		case k == 0, got+k < skip+n && k%sector != 0: // only the end of the file cuts a sector
 			return nil, fmt.Errorf("the file ends before byte %d; it was longer when it was opened", at+int64(n))
 		}
-		if got += k; got < skip+n && got%sector != 0 {
-			return mapped, nil // cut short in the middle of a sector
-		}
+		got += k
 	}
 	return b[skip : skip+n], nil
 }

@@ -218,7 +218,7 @@ func checkName(name string) error {
 		return nil
 	case !strings.HasPrefix(name, evidence.Folder+"/"):
 		return bad("no member of a bundle has it")
-	case path.Clean(name) != name || strings.ContainsAny(name, "\\:"):
+	case path.Clean(name) != name || strings.Contains(name, `\`):
 		return bad("leads elsewhere")
 	}
 	for part := range strings.SplitSeq(name, "/") {

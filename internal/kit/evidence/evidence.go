@@ -273,6 +273,37 @@ func unpack(packed []byte) ([]byte, error) {
 	return raw, nil
 }
 
+// Unpacked gives a file of dir as it can be read: what is packed is unpacked. A
+// recording is a line of JSON and the body (stream.Recording).
+func Unpacked(dir, name string) ([]byte, error) {
+	read := readFile
+	if name == StreamFile || name == SamplesFile {
+		read = readPacked
+	}
+	b, err := read(dir, name)
+	if err == nil && b == nil {
+		err = fmt.Errorf("%s: missing", filepath.Join(dir, name))
+	}
+	return b, err
+}
+
+// Bytes gives a file of dir as it lies there.
+func Bytes(dir, name string) ([]byte, error) {
+	b, err := readFile(dir, name)
+	if err == nil && b == nil {
+		err = fmt.Errorf("%s: missing", filepath.Join(dir, name))
+	}
+	return b, err
+}
+
+// Pack packs what Unpacked unpacked, in the same way for the same bytes.
+func Pack(name string, raw []byte) ([]byte, error) {
+	if name == StreamFile || name == SamplesFile {
+		return pack(raw)
+	}
+	return raw, nil
+}
+
 // Sums gives the sha256 of each file of dir by its name, as Write does.
 func Sums(dir string) (map[string]string, error) {
 	entries, err := os.ReadDir(dir)

@@ -48,8 +48,9 @@ var shortNumber = regexp.MustCompile(`^[0-9]{2,5}$`)
 // newSecret prepares the search for a value; nil where it can't be searched for.
 func newSecret(kind, value string) *secret {
 	if shortNumber.MatchString(value) {
-		// Behind a host's colon, or behind the word port and at most three signs.
-		return &secret{kind: kind, value: value, number: regexp.MustCompile(`(?i)(?:port[^0-9A-Za-z]{1,3}|[0-9a-z.\]-]:)(` + value + `)(?:[^0-9]|$)`)}
+		// Behind a host's colon, or behind the word port and what JSON, flags and
+		// tables put between the two. Elsewhere it is another number.
+		return &secret{kind: kind, value: value, number: regexp.MustCompile(`(?i)(?:port(?:["',:=\s\[\]-]|\\[nt"]){1,40}|[0-9a-z.\]-]:)(` + value + `)(?:[^0-9]|$)`)}
 	}
 	if len(value) < shortest && kind != KindUser && kind != KindHost {
 		return nil
@@ -142,9 +143,6 @@ func hits(text []byte, secrets []*secret) []hit {
 			for _, m := range s.number.FindAllSubmatchIndex(text, -1) {
 				out = append(out, hit{m[2], m[3], s, "as it is"})
 			}
-			if string(text) == s.value {
-				out = append(out, hit{0, len(text), s, "as it is"})
-			}
 			continue
 		}
 		for _, f := range s.forms {
@@ -187,6 +185,27 @@ func joins(a, b byte) bool { return isWord(a) && isWord(b) }
 
 func isWord(c byte) bool {
 	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
+
+// argument is the place of an argument of a program, in rows and in evidence.
+var argument = regexp.MustCompile(`(?:^|\.)(?:command_line|argv)\[[0-9]+\]$`)
+
+// replaceAt is replace for the text at a path of JSON: an argument that is a
+// short number as a whole is one of those that are redacted.
+func replaceAt(path, text string, secrets []*secret, mark string) (out string, changed bool) {
+	if argument.MatchString(path) {
+		for _, s := range secrets {
+			if s.number != nil && s.value == text {
+				return mark, true
+			}
+		}
+	}
+	b, changed := replace([]byte(text), secrets, mark)
+	out = string(b)
+	if path == "url" { // whose port must be a number: there it goes with the host's name
+		out = strings.Replace(out, ":"+mark, "."+mark, 1)
+	}
+	return out, changed
 }
 
 // replace puts the mark in place of every secret.

@@ -122,8 +122,8 @@ func replaceJSON(doc []byte, secrets []*secret, mark string) (out []byte, change
 		if !s.isText {
 			continue
 		}
-		if text, changed := replace([]byte(s.text), secrets, mark); changed {
-			edits = append(edits, edit{s.start, s.end, quoted(string(text))})
+		if text, changed := replaceAt(s.path, s.text, secrets, mark); changed {
+			edits = append(edits, edit{s.start, s.end, quoted(text)})
 		}
 	}
 	if len(edits) == 0 {

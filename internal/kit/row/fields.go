@@ -39,7 +39,7 @@ var limits = func() map[string]limit {
 		"schema":              {oneOf: []string{Schema}},
 		"phase":               {oneOf: texts(Warmup, Measure)},
 		"status":              {oneOf: texts(OK, Failed, Stopped)},
-		"flags[]":             {oneOf: []string{FlagShort, FlagLeftOut}},
+		"flags[]":             {oneOf: []string{FlagShort, FlagLeftOut, FlagImported}},
 		"count_check.verdict": {oneOf: texts(count.AgreeIndependent, count.AgreeSameOrigin, count.Mismatch, count.Unchecked)},
 
 		"count_check.sources[].origin": {oneOf: texts(count.ServerCounter, count.Text, count.TokenIDs)},

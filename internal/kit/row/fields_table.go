@@ -177,7 +177,7 @@ var Fields = []Field{
 
 	{"short_completion", "", "fewer than 90 % of the tokens asked for", "count_check.completion_tokens against requested.max_tokens"},
 	{"flags", "", "marks of the row as a whole", ""},
-	{"flags[]", "", "short: fewer than 90 % of the asked tokens; left-out: it takes no part in summaries", "short_completion and requested.natural_stop"},
+	{"flags[]", "", "short: fewer than 90 % of the asked tokens; left-out: it takes no part in summaries; imported: another tool measured it", "short_completion and requested.natural_stop"},
 	{"cache_flag", "", "what stands against reading prompt_tok_s_client as uncached; null when nothing does", "cached_tokens against prompt_tokens and the tokens before the nonce"},
 	{"completion_sha256", "", "hash of all generated text in the order of arrival", byHash + ", of the kept stream's text"},
 	{"completion_head", "", "the first 80 characters of it", "the kept stream's text"},

@@ -48,6 +48,9 @@ const (
 const (
 	FlagShort   = "short"    // fewer than 90 % of the tokens asked for
 	FlagLeftOut = "left-out" // takes no part in summaries: short, and no natural stop was allowed
+	// FlagImported marks what another tool measured: it has no evidence, and is
+	// compared with what Assay measured only when it is asked for.
+	FlagImported = "imported"
 )
 
 // Row is one measured request. A pointer is nil when the value is unknown; Why

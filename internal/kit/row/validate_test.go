@@ -66,7 +66,7 @@ func TestValidate(t *testing.T) {
 			`gaps: "redacted-2026-10-13" stands in place of the value: rows are not redacted when they are written`,
 			`ttft_ms: "withheld-2026-10-13" stands in place of the value: rows are not redacted when they are written`,
 		}},
-		"flag": {func(r *Row) { r.Flags = []string{"odd"} }, []string{`flags[0]: "odd" is none of ["short" "left-out"]`}},
+		"flag": {func(r *Row) { r.Flags = []string{"odd"} }, []string{`flags[0]: "odd" is none of ["short" "left-out" "imported"]`}},
 		"code": {func(r *Row) {
 			r.Withheld = []Withheld{{Figure: "gaps.p99_ms", Value: new(1.0), Unit: "ms", Codes: []string{"bad-luck"}, Why: "x"}}
 		}, []string{`withheld[0].codes[0]: "bad-luck" is none of ["count-mismatch" "n-first-unknown" "cached-prompt" "clumped" "short" "stream-error" "truncated" "engine-restarted" "prompt-cut" "model-load" "client-lag" "energy-short" "energy-gap" "energy-disagree" "clock-step"]`}},

@@ -3,10 +3,12 @@ package runner
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -29,9 +31,16 @@ import (
 //	REFUSE    number of the request that it answers with an error
 //	PACE      time between two tokens
 //	MUTE      it never gets ready
+//	BROKEN    it says so and ends before it listens
+//	SAYS      what it logs before it listens; $PORT is its port
+//	SHIFT     it listens on another port than it was told to
+//	EAT       it takes 8 MiB of memory with each token
 
 // said are four tokens of the built-in model.
 var said = []string{" was", " a", " very", " old"}
+
+// eaten keeps what was taken.
+var eaten [][]byte
 
 type server struct {
 	mu       sync.Mutex
@@ -42,6 +51,21 @@ type server struct {
 
 // serve is OpenAI's API with a prompt cache that knows whole conversations.
 func serve(port string) {
+	if text := os.Getenv("BROKEN"); text != "" {
+		fmt.Fprintln(os.Stderr, text)
+		os.Exit(1)
+	}
+	if os.Getenv("SHIFT") != "" {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			panic(err)
+		}
+		port = strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+		l.Close()
+	}
+	if text := os.Getenv("SAYS"); text != "" {
+		fmt.Fprintln(os.Stderr, strings.ReplaceAll(text, "$PORT", port))
+	}
 	s := &server{seen: map[string]bool{}, pace: time.Millisecond}
 	if d, err := time.ParseDuration(os.Getenv("PACE")); err == nil {
 		s.pace = d
@@ -50,7 +74,9 @@ func serve(port string) {
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
 		if os.Getenv("MUTE") != "" {
 			w.WriteHeader(http.StatusServiceUnavailable)
+			return
 		}
+		fmt.Fprint(w, `{"status":"healthy","issues":[]}`)
 	})
 	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"data":[{"id":"tiny","owned_by":"a test"}]}`)
@@ -111,6 +137,13 @@ func (s *server) chat(w http.ResponseWriter, r *http.Request) {
 			time.Sleep(time.Second)
 		}
 		time.Sleep(s.pace)
+		if os.Getenv("EAT") != "" {
+			b := make([]byte, 8<<20)
+			for k := 0; k < len(b); k += 4096 {
+				b[k] = 1
+			}
+			eaten = append(eaten, b)
+		}
 		say(`{"choices":[{"index":0,"delta":{"content":%q}}]}`, said[i%len(said)])
 	}
 	say(`{"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}`)

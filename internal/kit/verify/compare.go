@@ -23,6 +23,9 @@ func (c *check) compare(r, again *row.Row) {
 		return
 	}
 	for _, d := range diffs {
+		if c.bundle.unprovable(c, r, d) {
+			continue
+		}
 		f := Finding{
 			Kind: Value, File: c.rows, Line: c.line, Row: r.RowID, Path: d.path, Problem: d.String(),
 			InRow: raw(d.inRow), Recomputed: raw(d.again),

@@ -11,8 +11,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"assay/internal/kit/derive"
 	"assay/internal/kit/evidence"
@@ -40,6 +42,7 @@ type Report struct {
 	Rules      map[string]int `json:"rules"`      // timing rule to the rows recomputed by it
 	Recounted  map[string]int `json:"recounted"`  // tokenizer to the rows whose text it tokenised anew
 	Left       []Left         `json:"left"`       // rows whose text was not tokenised anew
+	Imported   int            `json:"imported"`   // rows of other tools, of which nothing can be computed again
 	Findings   []Finding      `json:"findings"`   // everything that is not as it should be
 	Notes      []Finding      `json:"notes"`      // what differs, but proves nothing
 	Clean      bool           `json:"clean"`      // there are no findings
@@ -104,20 +107,36 @@ func Dir(ctx context.Context, dir string, o Options) (*Report, error) {
 	if info, err := f.Stat(); err != nil || info.IsDir() {
 		return nil, errors.Join(err, fmt.Errorf("%s: not a file of rows", path))
 	}
-	c := &check{
-		dir: dir, rows: path, options: o,
+	c := newCheck(dir, o)
+	if err := c.chain(); err != nil {
+		return nil, err
+	}
+	if err := c.lines(ctx, f); err != nil {
+		return nil, err
+	}
+	if err := c.orphans(); err != nil {
+		return nil, err
+	}
+	c.report.Clean = len(c.report.Findings) == 0
+	return c.report, nil
+}
+
+func newCheck(dir string, o Options) *check {
+	return &check{
+		dir: dir, rows: filepath.Join(dir, row.RowsFile), options: o,
 		report: &Report{
 			Schema: Schema, Dir: dir,
 			Rules: map[string]int{}, Recounted: map[string]int{}, Left: []Left{}, Findings: []Finding{}, Notes: []Finding{},
 		},
 		names: map[string]int{}, dirs: map[string]int{},
 	}
-	if err := c.chain(); err != nil {
-		return nil, err
-	}
+}
+
+// lines checks every row against its evidence.
+func (c *check) lines(ctx context.Context, f io.Reader) error {
 	for line := range row.Lines(f) {
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return err
 		}
 		r, err := line.Row()
 		if err != nil || r == nil {
@@ -128,11 +147,7 @@ func Dir(ctx context.Context, dir string, o Options) (*Report, error) {
 		c.inTime(r)
 		c.row(r)
 	}
-	if err := c.orphans(); err != nil {
-		return nil, err
-	}
-	c.report.Clean = len(c.report.Findings) == 0
-	return c.report, nil
+	return nil
 }
 
 // check is the work on one folder.
@@ -145,6 +160,7 @@ type check struct {
 	before  *float64       // when the run of the row before began
 	names   map[string]int // row_id to its line
 	dirs    map[string]int // folder of evidence to the line of its row
+	bundle  *bundled       // nil: a folder as the run left it
 }
 
 func (c *check) add(f Finding) { c.report.Findings = append(c.report.Findings, f) }
@@ -189,6 +205,10 @@ func (c *check) row(r *row.Row) {
 		c.about(Rule, r, "schema %q is not known to this version (want %q): nothing in the row can be computed again", r.Schema, row.Schema)
 		return
 	}
+	if r.Evidence.Dir == nil && slices.Contains(r.Flags, row.FlagImported) {
+		c.report.Imported++
+		return
+	}
 	rec := c.evidence(r)
 	if rec == nil {
 		return
@@ -201,6 +221,7 @@ func (c *check) row(r *row.Row) {
 	for _, err := range derive.Contradictions(rec) {
 		c.about(Evidence, r, "%v", err)
 	}
+	c.bundle.again(c.line, rec, facts)
 	again, err := derive.Row(rec, facts)
 	switch {
 	case errors.Is(err, derive.ErrUnknownRule):
@@ -235,6 +256,9 @@ func (c *check) evidence(r *row.Row) *evidence.Record {
 		return nil
 	}
 	dir := filepath.Join(c.dir, name)
+	if c.bundle != nil {
+		return c.bundle.evidence(c, r, dir)
+	}
 	if first, ok := c.dirs[dir]; ok {
 		c.about(Chain, r, "the row of line %d names the same evidence", first)
 	}
@@ -270,6 +294,11 @@ func (c *check) recount(r *row.Row, rec *evidence.Record, facts *derive.Facts) b
 		}
 		c.left(fmt.Sprintf("%s is not at hand (name it with --tokenizer); %s", text.Tokenizer, how))
 		return false
+	}
+	if c.bundle.promptGone(r) { // the text alone
+		without := *counter
+		without.Prompt = nil
+		counter = &without
 	}
 	for _, err := range facts.Recount(counter, rec) {
 		c.about(Evidence, r, "%v", err)
