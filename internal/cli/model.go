@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -48,6 +50,7 @@ type engineFlags struct {
 	gpuLayers int
 	keyType   string
 	valueType string
+	mmap      bool
 }
 
 func (o *engineFlags) register(cmd *cobra.Command) {
@@ -56,12 +59,17 @@ func (o *engineFlags) register(cmd *cobra.Command) {
 	f.IntVarP(&o.context, "context", "c", 0, "positions of a context, prompt and answer together (0: the model's own, at most 8192)")
 	f.IntVarP(&o.threads, "threads", "t", 0, "compute threads (0: one a core)")
 	f.IntVar(&o.gpuLayers, "gpu-layers", 0, "accepted for llama-server's sake: there is no GPU support yet")
-	f.StringVar(&o.keyType, "cache-type-k", cacheType, "`format` of the keys that are kept: f32 is the only one yet")
-	f.StringVar(&o.valueType, "cache-type-v", cacheType, "`format` of the values that are kept: f32 is the only one yet")
+	f.StringVar(&o.keyType, "cache-type-k", cacheType, "`format` of the keys that are kept: f16, q8_0 or f32")
+	f.StringVar(&o.valueType, "cache-type-v", cacheType, "`format` of the values that are kept: that of the keys")
+	f.BoolVar(&o.mmap, "mmap", false, "use the file's own pages instead of a copy in huge ones: a quicker start, slower tokens")
 }
 
-// cacheType is the one format in which keys and values are kept.
-const cacheType = "f32"
+// cacheType is the format in which keys and values are kept unless another one is
+// asked for, as in llama-server.
+const cacheType = "f16"
+
+// cacheTypes are those that the engine has.
+var cacheTypes = []string{"f16", "q8_0", "f32"}
 
 func (o *engineFlags) check() error {
 	switch {
@@ -69,10 +77,10 @@ func (o *engineFlags) check() error {
 		return usagef("--context: %d is not a number of positions (want 0 for the model's own, or more)", o.context)
 	case o.threads < 0:
 		return usagef("--threads: %d is not a number of threads (want 0 for one a core, or more)", o.threads)
-	case o.keyType != cacheType:
-		return usagef("--cache-type-k: keys can't be kept as %q yet (want %s)", o.keyType, cacheType)
-	case o.valueType != cacheType:
-		return usagef("--cache-type-v: values can't be kept as %q yet (want %s)", o.valueType, cacheType)
+	case !slices.Contains(cacheTypes, o.keyType):
+		return usagef("--cache-type-k: keys can't be kept as %q (want %s)", o.keyType, strings.Join(cacheTypes, ", "))
+	case o.valueType != o.keyType:
+		return usagef("--cache-type-v: values are kept as the keys are (want %s, or --cache-type-k %s as well)", o.keyType, o.valueType)
 	}
 	return nil
 }
@@ -83,7 +91,9 @@ func (o *engineFlags) open(ctx context.Context, env *Env) (*engine.Engine, error
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() // an engine does not need it any more
+	if !o.mmap { // else the engine goes on reading it, as long as the program runs
+		defer f.Close()
+	}
 	return o.load(ctx, env, f, 1)
 }
 
@@ -95,7 +105,7 @@ func (o *engineFlags) load(ctx context.Context, env *Env, f *gguf.File, slots in
 	}
 	bar := newProgress(env, "loading the model")
 	defer bar.clear()
-	return engine.Load(ctx, f, engine.Options{Threads: o.threads, Context: o.context, Slots: slots}, bar.update)
+	return engine.Load(ctx, f, engine.Options{Threads: o.threads, Context: o.context, Slots: slots, CacheType: o.keyType, Mmap: o.mmap}, bar.update)
 }
 
 // progress redraws one line of a terminal, at most ten times a second.
