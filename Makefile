@@ -48,11 +48,15 @@ fuzz: ## every fuzz target for FUZZTIME each
 
 check-wide: fuzz ## slow checks: fuzzing, wide random tests, official clients and servers of others
 	ASSAY_WIDE=1 $(GO) test -count=1 ./internal/kit/stream ./internal/kit/report
+	ASSAY_WIDE=1 $(GO) test -count=1 -run TestNothingOutlivesAKill -v ./internal/cli
+	ASSAY_WIDE=1 $(GO) test -count=1 ./internal/engine/model ./internal/engine/kernel
 	ASSAY_WIDE=1 $(GO) test -count=1 -run TestEveryReplySatisfiesItsSchema ./internal/engine/grammar
 	tools/peers/openai_client.sh
 	tools/peers/templates.sh
 	tools/peers/llama_cpp_python.sh
 	tools/peers/llama_server.sh
+	tools/peers/ollama.sh
+	tools/page/page.sh
 
 bench: ## ours against llama.cpp, 20 minutes on an idle machine; writes docs/Performance.md (ARGS= chooses a part)
 	$(GO) run ./benchmarks $(ARGS)
