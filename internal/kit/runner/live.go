@@ -85,18 +85,24 @@ func (l *live) close() error {
 func (s *session) launch(l *live) error {
 	o := target.Options{Adapters: s.Adapters, Adapter: l.arm.Target, Key: l.key, Model: l.arm.ModelName, Log: l.arm.Log}
 	l.around.Disk, l.around.Model = l.disk.name, s.modelFiles(l)
-	var err error
+	longest, err := s.longest(l)
+	if err != nil {
+		return err
+	}
+	// Some engines are told these with each request, attached or not.
+	o.Settings = target.Settings{Context: s.Plan.ContextFor(longest), Threads: l.arm.Threads, GPULayers: l.arm.GPULayers}
 	if l.arm.Kind() == plan.Attached {
 		if l.target, err = target.Attach(s.soft, l.arm.URL, o); err == nil {
 			s.attached(l)
 		}
 		return err
 	}
-	run, command, err := s.launchOf(l)
+	run, command, err := s.launchOf(l, o.Settings.Context)
 	if err != nil {
 		return err
 	}
 	o.Version, l.left = command.Version, command.Left
+	o.Log = cmp.Or(command.Log, o.Log)
 	s.baseline(l)
 	if l.target, err = target.Start(s.soft, run, o); err != nil {
 		return err
@@ -108,13 +114,10 @@ func (s *session) launch(l *live) error {
 }
 
 // launchOf is how a started arm is started, as anyone would from a shell, and of
-// one that is started by its name what its adapter made of that.
-func (s *session) launchOf(l *live) (run target.Launch, c target.Command, err error) {
-	longest, err := s.longest(l)
-	if err != nil {
-		return target.Launch{}, c, err
-	}
-	at := plan.Launch{Context: s.Plan.ContextFor(longest)}
+// one that is started by its name what its adapter made of that. context is what
+// the plan needs, in positions.
+func (s *session) launchOf(l *live, context int) (run target.Launch, c target.Command, err error) {
+	at := plan.Launch{Context: context}
 	run = target.Launch{
 		Env: l.arm.Environ(target.Scrub(s.Environ)), Wait: s.Plan.StartLimit,
 		Log: filepath.Join(s.Dir, s.fileOf(l.arm, "target", ".log")),
