@@ -54,6 +54,9 @@ func TestPublicTemplatesCallsAreRead(t *testing.T) {
 		for at < len(prompt) && at < len(all) && prompt[at] == all[at] {
 			at++
 		}
+		if i := strings.LastIndexAny(all[:at], "<>"); i >= 0 && at < len(prompt) && all[i] == '<' {
+			at = i // <think> in one and <tool_call> in the other
+		}
 		answer := all[at:]
 		if at < len(prompt) && format.After(prompt) == reply.ThinkMaybe {
 			other[format.Style]++

@@ -23,6 +23,7 @@ package expert
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -76,14 +77,17 @@ type Store struct {
 	shape   Shape
 	name    string
 	origins [][3]origin // [layer][part]
+	layers  []layer
 	plain   bool
 	reader  Reader
 	owned   bool // reader was opened here
 	staging *mapping
 	stage   int // bytes of each reader's part of staging
+	window  int // experts that a batch has on their way at most
 	total   int64
 
 	workers sync.WaitGroup
+	packing chan struct{} // one for each processor
 	auto    *governor
 	hash    string
 
@@ -93,6 +97,7 @@ type Store struct {
 	classes []*class
 	entries []entry // [layer*experts + expert]
 	budget  int64   // of slabs
+	least   int64   // a slab for each class
 	demand  queue
 	ahead   queue
 	batches []*Batch // that wait for slots, in order
@@ -124,6 +129,12 @@ type origin struct {
 	room       int  // of each in a slot
 }
 
+// layer is what changes of a layer.
+type layer struct {
+	class *class
+	ahead int // its experts that were read ahead and not asked for since
+}
+
 type state uint8
 
 const (
@@ -137,6 +148,7 @@ type entry struct {
 	index   int32 // layer*experts + expert
 	state   state
 	left    int8 // parts still to be read
+	begun   bool // a reader has taken one of its parts
 	ahead   bool // read before it was asked for, and not used since
 	refs    int32
 	slot    *slot
@@ -150,17 +162,12 @@ type entry struct {
 // Open finds the experts of shape in f and starts reading in the background.
 // f may be closed afterwards, but its files must stay as they are.
 func Open(f *gguf.File, shape Shape, o Options) (*Store, error) {
-	if shape.Layers < 1 || shape.Experts < 1 || shape.Used < 1 || shape.Used > shape.Experts {
-		return nil, fmt.Errorf("%s: %d layers of %d experts, %d used a token: that is no mixture of experts", f.Name(), shape.Layers, shape.Experts, shape.Used)
-	}
-	if o.Readers == 0 {
-		o.Readers = DefaultReaders
-	}
-	s := &Store{shape: shape, name: f.Name(), plain: o.Plain, reader: o.Reader}
-	s.changed.L, s.work.L = &s.mu, &s.mu
-	if err := s.find(f); err != nil {
+	s, err := newStore(f, shape, o)
+	if err != nil {
 		return nil, err
 	}
+	o.Readers = o.readers()
+	s.window = max(2, (2*o.Readers+2)/3)
 	if s.reader == nil {
 		r, err := OpenFiles(f)
 		if err != nil {
@@ -168,9 +175,29 @@ func Open(f *gguf.File, shape Shape, o Options) (*Store, error) {
 		}
 		s.reader, s.owned = r, true
 	}
-	err := s.start(f, o)
-	if err != nil {
+	if err := s.start(f, o); err != nil {
 		return nil, errors.Join(err, s.release())
+	}
+	return s, nil
+}
+
+func (o *Options) readers() int {
+	if o.Readers == 0 {
+		return DefaultReaders
+	}
+	return o.Readers
+}
+
+// newStore is a store without memory or files.
+func newStore(f *gguf.File, shape Shape, o Options) (*Store, error) {
+	if shape.Layers < 1 || shape.Experts < 1 || shape.Used < 1 || shape.Used > shape.Experts {
+		return nil, fmt.Errorf("%s: %d layers of %d experts, %d used a token: that is no mixture of experts", f.Name(), shape.Layers, shape.Experts, shape.Used)
+	}
+	s := &Store{shape: shape, name: f.Name(), plain: o.Plain, reader: o.Reader}
+	s.changed.L, s.work.L = &s.mu, &s.mu
+	s.packing = make(chan struct{}, runtime.NumCPU())
+	if err := s.find(f); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
@@ -211,7 +238,7 @@ func (s *Store) find(f *gguf.File) error {
 		s.entries[i] = entry{index: int32(i), place: -1}
 	}
 	s.policy.init(s.entries)
-	s.origins = make([][3]origin, s.shape.Layers)
+	s.origins, s.layers = make([][3]origin, s.shape.Layers), make([]layer, s.shape.Layers)
 	shards := f.Shards()
 	for l := range s.origins {
 		for p := range s.origins[l] {
@@ -245,7 +272,7 @@ func (s *Store) find(f *gguf.File) error {
 			s.stage = max(s.stage, covering(g.bytes))
 			s.origins[l][p] = g
 		}
-		s.classOf(l)
+		s.layers[l].class = s.classOf(l)
 	}
 	return nil
 }
@@ -269,7 +296,6 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.closed = true
-	s.dropAhead()
 	for s.open > 0 {
 		s.changed.Wait()
 	}

@@ -42,40 +42,32 @@ type slot struct {
 	slab  *slab
 	mem   [3][]byte
 	owner *entry // nil: free
+	used  bool   // its memory is really there, not only promised
 	view  Expert
 }
 
-// classOf gives layer l's class, a new one where none is like it.
+// classOf finds the class of layer l, or makes it.
 func (s *Store) classOf(l int) *class {
 	var kinds [3]gguf.Type
+	room := 0
 	for p, g := range s.origins[l] {
 		kinds[p] = g.kind
+		room += g.room
 	}
 	for _, c := range s.classes {
 		if c.kinds == kinds {
-			if !s.counted(l) {
-				c.layers++
-			}
+			c.layers++
 			return c
 		}
 	}
-	c := &class{kinds: kinds, sample: s.origins[l], layers: 1}
-	for _, g := range s.origins[l] {
-		c.room += g.room
-	}
-	c.room = padded(c.room, sector)
+	c := &class{kinds: kinds, sample: s.origins[l], layers: 1, room: padded(room, sector)}
 	c.perSlab, c.slab = slabSize(c.room)
 	s.classes = append(s.classes, c)
 	return c
 }
 
-// counted says whether classOf has seen layer l: origins are filled in order.
-func (s *Store) counted(l int) bool {
-	return l+1 < len(s.origins) && s.origins[l+1][gate].bytes > 0 || s.staging != nil
-}
-
 // slabSize is how many slots of room bytes a slab holds, and its size: the
-// smallest one that wastes at most 3 %, or else the best up to 32 MiB.
+// smallest one that wastes at most 5 %, or else the best up to 32 MiB.
 func slabSize(room int) (n, size int) {
 	least := 2.0
 	for size := padded(room, hugePage); size <= max(32<<20, padded(room, hugePage)); size += hugePage {
@@ -84,7 +76,7 @@ func slabSize(room int) (n, size int) {
 		if waste < least {
 			least, n = waste, k
 		}
-		if waste <= 0.03 {
+		if waste <= 0.05 {
 			break
 		}
 	}
@@ -99,75 +91,98 @@ func (c *class) most(experts int) int {
 	return (c.layers*experts + c.perSlab - 1) / c.perSlab
 }
 
-// limit is how many slabs the class may have under a budget.
-func (c *class) limit(budget int64, experts int) int {
-	n := int(c.share * float64(budget) / float64(c.slab))
-	return min(max(n, 1), c.most(experts))
+// limit is how many slabs the class may have: one, and its share of what the
+// budget leaves when every class has one.
+func (s *Store) limit(c *class) int {
+	n := 1 + int(c.share*float64(max(0, s.budget-s.least))/float64(c.slab))
+	return min(n, c.most(s.shape.Experts))
+}
+
+// sizes sets least and total and the classes' shares, and returns what the read
+// buffers take.
+func (s *Store) sizes(readers int) (buffers int64) {
+	s.least, s.total = 0, 0
+	for _, c := range s.classes {
+		s.least += int64(c.slab)
+		s.total += int64(c.layers*s.shape.Experts) * int64(c.room)
+	}
+	for _, c := range s.classes {
+		c.share = float64(c.layers) * float64(c.room) * float64(s.shape.Experts) / float64(s.total)
+	}
+	return int64(padded(readers*s.stage, hugePage))
 }
 
 // allot checks the budget and makes room for the readers.
 func (s *Store) allot(o Options) error {
-	buffers := int64(padded(o.Readers*s.stage, hugePage))
-	least, all := buffers, 0.0
-	for _, c := range s.classes {
-		least += int64(c.slab)
-		s.total += int64(c.layers*s.shape.Experts) * int64(c.room)
-		all += float64(c.layers) * float64(c.room)
-	}
-	// Every class must get a slab of its share.
-	for _, c := range s.classes {
-		c.share = float64(c.layers) * float64(c.room) / all
-		least = max(least, buffers+int64(float64(c.slab)/c.share)+1)
-	}
-	if o.Bytes < least {
-		return fmt.Errorf("%s: %.1f MiB of memory for experts are too few: it takes %.1f MiB to run at all, and %.0f MiB for all of them; give --expert-ram more, free memory, or use fewer or smaller other parts (context, slots)",
-			s.name, mib(o.Bytes), mib(least), mib(s.total+buffers))
+	buffers := s.sizes(o.Readers)
+	if least := s.least + buffers; o.Bytes < least {
+		return fmt.Errorf("%s: %.1f MiB of memory for experts are too few: it takes %.1f MiB to run at all, and %.0f MiB to hold all of them; give --expert-ram more, free memory, or use less of it for the context",
+			s.name, mib(o.Bytes), mib(least), mib(s.need()+buffers))
 	}
 	m, err := newMapping(int(buffers))
 	if err != nil {
 		return fmt.Errorf("%d bytes of memory to read experts into: %w", buffers, err)
 	}
+	// All of it will be used at once; what is free must not look larger till then.
+	for i := 0; i < len(m.mem); i += sector {
+		m.mem[i] = 0
+	}
 	s.staging, s.budget = m, o.Bytes-buffers
 	return nil
+}
+
+// Sizes says how many bytes a store takes at least, and to hold all experts, with
+// the same meaning as Options.Bytes.
+func Sizes(f *gguf.File, shape Shape, o Options) (least, all int64, err error) {
+	s, err := newStore(f, shape, o)
+	if err != nil {
+		return 0, 0, err
+	}
+	buffers := s.sizes(o.readers())
+	return s.least + buffers, s.need() + buffers, nil
+}
+
+// need is the budget that holds all experts.
+func (s *Store) need() int64 {
+	n := int64(0)
+	for _, c := range s.classes {
+		n = max(n, s.least+int64(float64((c.most(s.shape.Experts)-1)*c.slab)/c.share)+1)
+	}
+	return n
 }
 
 func mib(n int64) float64 { return float64(n) / (1 << 20) }
 
 // take finds a slot: a free one, one of a new slab, or that of the expert which
 // will be missed least. nil: all are held.
-func (s *Store) take(c *class) *slot {
-	if len(c.free) == 0 && len(c.slabs) < c.limit(s.budget, s.shape.Experts) {
+func (s *Store) take(c *class) (*slot, error) {
+	if len(c.free) == 0 && len(c.slabs) < s.limit(c) {
 		if err := s.grow(c); err != nil && len(c.slabs) == 0 {
-			return nil
+			return nil, fmt.Errorf("%s: %d bytes of memory for experts: %w", s.name, c.slab, err)
 		}
 	}
 	if n := len(c.free); n > 0 {
 		t := c.free[n-1]
 		c.free = c.free[:n-1]
-		return t
+		return t, nil
 	}
 	if len(c.idle) == 0 {
-		return nil
+		return nil, nil
 	}
 	e := heap.Pop(&c.idle).(*entry)
-	return s.evict(e)
+	return s.evict(e), nil
 }
 
 // evict takes the slot of an expert that is in no heap.
 func (s *Store) evict(e *entry) *slot {
 	t := e.slot
 	s.stats.Evictions++
-	s.unread(e)
-	e.slot, e.state, t.owner = nil, absent, nil
-	return t
-}
-
-// unread counts an expert that was read ahead in vain.
-func (s *Store) unread(e *entry) {
 	if e.ahead {
 		s.stats.AheadWasted++
 		e.ahead = false
 	}
+	e.slot, e.state, t.owner = nil, absent, nil
+	return t
 }
 
 // grow adds a slab. A system that refuses to map more keeps what there is.
@@ -209,7 +224,7 @@ func (e *Expert) part(p int) **kernel.Matrix {
 // are given back.
 func (s *Store) shrink() {
 	for _, c := range s.classes {
-		for len(c.slabs) > c.limit(s.budget, s.shape.Experts) {
+		for len(c.slabs) > s.limit(c) {
 			best, least := -1, 0.0
 			for i, b := range c.slabs {
 				if k, ok := b.value(); ok && (best < 0 || k < least) {
@@ -238,7 +253,7 @@ func (s *Store) shrink() {
 // over says whether slabs are held beyond the budget.
 func (s *Store) over() bool {
 	for _, c := range s.classes {
-		if len(c.slabs) > c.limit(s.budget, s.shape.Experts) {
+		if len(c.slabs) > s.limit(c) {
 			return true
 		}
 	}
@@ -258,4 +273,20 @@ func (b *slab) value() (float64, bool) {
 		}
 	}
 	return k, true
+}
+
+// promised is memory of slabs that has not been written to yet, and so is not known
+// to the system as taken.
+func (s *Store) promised() int64 {
+	n := int64(0)
+	for _, c := range s.classes {
+		for _, b := range c.slabs {
+			for _, t := range b.slots {
+				if !t.used {
+					n += int64(c.room)
+				}
+			}
+		}
+	}
+	return n
 }

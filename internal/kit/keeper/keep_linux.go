@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -38,8 +39,9 @@ const (
 
 // orders tell the keeper what to run, and that it may be run now.
 type orders struct {
-	Path string   `json:"path"`
-	Argv []string `json:"argv"`
+	Path  string   `json:"path"`
+	Argv  []string `json:"argv"`
+	After []string `json:"after,omitempty"` // once all is gone
 }
 
 // report is a line from the keeper. Of the fields one is set.
@@ -85,8 +87,8 @@ func keep() {
 
 	var killing, alone atomic.Bool // alone: the caller closed the orders, or has died
 	told := make(chan struct{})    // whether the program started; how it ended comes after that
+	var o orders                   // read after told
 	go func() {
-		var o orders
 		lines := json.NewDecoder(from)
 		if lines.Decode(&o) == nil {
 			w := os.NewFile(uintptr(gate[1]), "gate")
@@ -122,11 +124,30 @@ func keep() {
 			killDescendants(first)
 		}
 	}
+	<-told
+	after(o.After)
 	if alone.Load() { // there may be nobody else to do it
 		_, _ = reapCgroups(os.Args[1:])
 	}
-	<-told
 	_ = to.Encode(report{Status: &status})
+}
+
+// after runs the command that comes last, for at most a while.
+func after(argv []string) {
+	if len(argv) == 0 {
+		return
+	}
+	pid, err := syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true}})
+	if err != nil {
+		return
+	}
+	late := time.AfterFunc(30*time.Second, func() { _ = syscall.Kill(-pid, syscall.SIGKILL) })
+	defer late.Stop()
+	for {
+		if _, err := syscall.Wait4(pid, nil, 0, nil); err != syscall.EINTR {
+			return
+		}
+	}
 }
 
 // self is this program, even when its file has been replaced meanwhile.

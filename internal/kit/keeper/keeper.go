@@ -37,6 +37,9 @@ type Command struct {
 	Env    []string // all of it
 	Output *os.File // gets what it prints; it can be closed after Start
 	Note   string   // path of the note for Reap; empty: none is written
+	// After is a command that is run once all of the program is gone, however that
+	// came, for what it left elsewhere; its program is a path.
+	After []string
 }
 
 // Process is a program that runs, or has ended.

@@ -97,7 +97,7 @@ func (p *Process) start(c Command, path string) error {
 	}
 	p.kills = countKills(p.PID)
 	p.Began = time.Now()
-	if err := json.NewEncoder(p.orders).Encode(orders{path, c.Argv}); err != nil {
+	if err := json.NewEncoder(p.orders).Encode(orders{path, c.Argv, c.After}); err != nil {
 		return fmt.Errorf("the target's keeper: %w", err)
 	}
 	_, err = p.report()

@@ -23,7 +23,7 @@ func (t *Target) ours() error {
 		return nil // the scheme's own: a server behind a proxy
 	}
 	pid, err := telemetry.Listener("/", port)
-	if err != nil || descends(pid, t.Process.kept.Root()) {
+	if err != nil || descends(pid, t.Process.root()) {
 		return nil
 	}
 	name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))

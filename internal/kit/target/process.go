@@ -33,7 +33,7 @@ func Reap(dir string) (killed []keeper.Killed, err error) {
 		more, e := keeper.Reap(note)
 		killed, err = append(killed, more...), errors.Join(err, e)
 	}
-	return killed, err
+	return killed, errors.Join(err, reapContainers(dir))
 }
 
 var escapeGlob = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
@@ -49,6 +49,7 @@ type Process struct {
 	CgroupWhy string
 
 	kept *keeper.Process
+	box  *container      // nil: it runs in none
 	done <-chan struct{} // closed when it has ended
 }
 
@@ -67,6 +68,10 @@ func Start(ctx context.Context, l Launch, o Options) (*Target, error) {
 	t := &Target{Process: p, key: o.Key, log: l.Log, logStart: offset}
 	if err = t.ready(ctx, l, offset, o.readiness()); err == nil {
 		p.LoadTime = time.Since(p.kept.Began)
+		p.seeContainer(l.Env)
+		err = t.ours()
+	}
+	if err == nil {
 		t.follow(o.Log, logged)
 		err = t.meet(ctx, o)
 	}
@@ -87,12 +92,38 @@ func launch(l Launch) (p *Process, logOffset int64, err error) {
 	if err != nil {
 		return nil, 0, fmt.Errorf("the target's log: %w", err)
 	}
-	kept, err := keeper.Start(keeper.Command{Argv: l.Argv, Env: l.Env, Output: log, Note: l.Log + noteExt})
+	argv, box, err := contain(l.Argv, l.Log)
 	if err != nil {
 		return nil, 0, fmt.Errorf("the target does not start: %w", err)
 	}
-	p = &Process{Argv: l.Argv, PID: kept.PID, Cgroup: kept.Cgroup, CgroupWhy: kept.CgroupWhy, kept: kept, done: kept.Done()}
+	c := keeper.Command{Argv: argv, Env: l.Env, Output: log, Note: l.Log + noteExt}
+	if box != nil {
+		c.After = box.removal()
+	}
+	kept, err := keeper.Start(c)
+	if err != nil {
+		return nil, 0, fmt.Errorf("the target does not start: %w", err)
+	}
+	p = &Process{box: box, Argv: l.Argv, PID: kept.PID, Cgroup: kept.Cgroup, CgroupWhy: kept.CgroupWhy, kept: kept, done: kept.Done()}
 	return p, info.Size(), nil
+}
+
+// seeContainer makes the first process of a container the one that is watched.
+func (p *Process) seeContainer(environ []string) {
+	if p.box == nil {
+		return
+	}
+	if p.box.find(environ); p.box.pid > 0 {
+		p.PID, p.Cgroup, p.CgroupWhy = p.box.pid, "", "it runs in a container, whose cgroup is the container program's"
+	}
+}
+
+// root is the process from which all that belongs to the target descends.
+func (p *Process) root() int {
+	if p.box != nil && p.box.pid > 0 {
+		return p.box.pid
+	}
+	return p.kept.Root()
 }
 
 // Ended says whether the server has ended by itself, and how.

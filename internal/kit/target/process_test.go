@@ -182,7 +182,11 @@ func kitRole() {
 		panic(err)
 	}
 	env := append(Scrub(os.Environ()), role+"=deaf")
-	tg, err := Start(context.Background(), Launch{Argv: []string{exe}, Env: env, Log: os.Args[1]}, Options{Adapters: []Adapter{anyServer{}}})
+	argv := []string{exe}
+	if len(os.Args) > 2 { // another command that starts the server
+		argv = os.Args[2:]
+	}
+	tg, err := Start(context.Background(), Launch{Argv: argv, Env: env, Log: os.Args[1], Wait: 30 * time.Second}, Options{Adapters: []Adapter{anyServer{}}})
 	if err != nil {
 		panic(err)
 	}

@@ -79,7 +79,7 @@ func (t *Target) ready(ctx context.Context, l Launch, offset int64, how Readines
 		if t.URL != "" {
 			err := t.health(ctx, how)
 			if err == nil {
-				return t.ours()
+				return nil
 			}
 			if ctx.Err() == nil { // else the question was cut short, and tells nothing
 				lastErr = err
