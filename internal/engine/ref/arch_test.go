@@ -66,8 +66,17 @@ func TestArchitectures(t *testing.T) {
 		tolerance     float64
 		asLlamaCpp    bool
 	}{
-		{model: "llama"}, {model: "llama-moe"}, {model: "qwen2"}, {model: "qwen3"}, {model: "olmoe"}, {model: "granitemoe"},
-		{model: "glm4moe"}, {model: "deepseek2"}, {model: "lfm2moe"}, {model: "qwen35moe"}, {model: "qwen3next"},
+		{model: "llama"},
+		{model: "llama-moe"},
+		{model: "qwen2"},
+		{model: "qwen3"},
+		{model: "olmoe"},
+		{model: "granitemoe"},
+		{model: "glm4moe"},
+		{model: "deepseek2"},
+		{model: "lfm2moe"},
+		{model: "qwen35moe"},
+		{model: "qwen3next"},
 		{model: "gemma3", tolerance: 2e-2}, // llama.cpp's GELU is a table of half precision
 		{model: "gpt-oss", golden: "gpt-oss-experts-decoded-to-f32"},
 		{model: "qwen3moe-quantised", golden: "qwen3moe-quantised-decoded-to-f32"},

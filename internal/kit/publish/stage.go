@@ -241,16 +241,19 @@ func (d *Draft) search(ctx context.Context, file string) error {
 // clean says where a text still holds what was to be redacted.
 func (d *Draft) clean(name string, text []byte) error {
 	for _, v := range views(text) {
-		for _, h := range hits(v.text, d.secrets) {
-			place := fmt.Sprintf("offset %d", h.start)
-			if v.name != "" {
-				place = v.name
-			} else if line := 1 + bytes.Count(text[:h.start], []byte("\n")); line > 1 {
-				place = fmt.Sprintf("line %d", line)
-			}
-			return fmt.Errorf("nothing was published: %s, %s: the %s %q is still there (%s); name the field with --redact, leave the evidence out with --evidence, or let it stay with --keep",
-				name, place, h.secret.kind, h.secret.value, h.form)
+		found := hits(v.text, d.secrets)
+		if len(found) == 0 {
+			continue
 		}
+		h := found[0]
+		place := fmt.Sprintf("offset %d", h.start)
+		if v.name != "" {
+			place = v.name
+		} else if line := 1 + bytes.Count(text[:h.start], []byte("\n")); line > 1 {
+			place = fmt.Sprintf("line %d", line)
+		}
+		return fmt.Errorf("nothing was published: %s, %s: the %s %q is still there (%s); name the field with --redact, leave the evidence out with --evidence, or let it stay with --keep",
+			name, place, h.secret.kind, h.secret.value, h.form)
 	}
 	f := newFinder(Machine{}, d.options.Keep)
 	f.text(text)
