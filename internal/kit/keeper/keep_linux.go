@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"os"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -88,6 +89,8 @@ func keep() {
 	var killing, alone atomic.Bool // alone: the caller closed the orders, or has died
 	told := make(chan struct{})    // whether the program started; how it ended comes after that
 	var o orders                   // read after told
+	var last sync.Mutex            // of gone: nothing of the program is left, so what comes last is not to be killed
+	gone := false
 	go func() {
 		lines := json.NewDecoder(from)
 		if lines.Decode(&o) == nil {
@@ -104,7 +107,11 @@ func keep() {
 		}
 		alone.Store(true)
 		killing.Store(true)
-		killDescendants(first)
+		last.Lock()
+		defer last.Unlock()
+		if !gone {
+			killDescendants(first)
+		}
 	}()
 	var status uint32
 	for {
@@ -125,6 +132,9 @@ func keep() {
 		}
 	}
 	<-told
+	last.Lock()
+	gone = true
+	last.Unlock()
 	after(o.After)
 	if alone.Load() { // there may be nobody else to do it
 		_, _ = reapCgroups(os.Args[1:])
