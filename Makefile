@@ -3,6 +3,7 @@
 GO     ?= go
 BIN    := .bin
 COMMIT := $(shell git rev-parse HEAD 2>/dev/null)
+DATE   := $(shell git log -1 --format=%cI 2>/dev/null)
 DIRTY  := $(shell git diff --quiet HEAD 2>/dev/null || echo -dirty)
 export CGO_ENABLED = 0
 
@@ -12,7 +13,7 @@ help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 build: ## build the static binary ./assay, and ./assay-nvml beside it, which reads NVIDIA's library
-	$(GO) build -trimpath -ldflags "-s -w -X assay/internal/cli.commit=$(COMMIT)$(DIRTY)" -o assay ./cmd/assay
+	$(GO) build -trimpath -ldflags "-s -w -X assay/internal/cli.commit=$(COMMIT)$(DIRTY) -X assay/internal/cli.date=$(DATE)" -o assay ./cmd/assay
 	$(GO) build -trimpath -ldflags "-s -w" -o assay-nvml ./cmd/assay-nvml
 
 test: lint ## all checks of a change: lint, tests, race detector (what .ci/run calls)
@@ -51,12 +52,18 @@ check-wide: fuzz ## slow checks: fuzzing, wide random tests, official clients an
 	ASSAY_WIDE=1 $(GO) test -count=1 -run TestNothingOutlivesAKill -v ./internal/cli
 	ASSAY_WIDE=1 $(GO) test -count=1 ./internal/engine/model ./internal/engine/kernel
 	ASSAY_WIDE=1 $(GO) test -count=1 -run TestEveryReplySatisfiesItsSchema ./internal/engine/grammar
+	tools/progress/tmux.sh
 	tools/peers/openai_client.sh
 	tools/peers/templates.sh
 	tools/peers/llama_cpp_python.sh
 	tools/peers/llama_server.sh
+	tools/peers/three_arms.sh
 	tools/peers/ollama.sh
+	tools/peers/import.sh
 	tools/page/page.sh
+	tools/packaging/lint.sh
+	tools/packaging/chroot.sh
+	tools/packaging/release.sh
 
 bench: ## ours against llama.cpp, 20 minutes on an idle machine; writes docs/Performance.md (ARGS= chooses a part)
 	$(GO) run ./benchmarks $(ARGS)

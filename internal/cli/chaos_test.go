@@ -16,11 +16,13 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"assay/internal/kit/proc"
 )
 
-// Whoever is killed, and whenever: no engine lives on, and the plan goes on where
-// it was, until every cell has its rows and none of them twice. ASSAY_WIDE=1 kills
-// 20 times.
+// Whoever is killed, and whenever: no engine lives on, nor its keeper, nor its
+// cgroup, and the plan goes on where it was, until every cell has its rows and none
+// of them twice. ASSAY_WIDE=1 kills 20 times.
 func TestNothingOutlivesAKill(t *testing.T) {
 	if testing.Short() {
 		t.Skip("whole programs")
@@ -40,23 +42,32 @@ func TestNothingOutlivesAKill(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	c := newChaos(t, fmt.Sprintf("chaos-%d", seed))
 	who := []string{"kit", "target", "both"}
-	for i := range kills {
-		c.kill(who[i%len(who)], time.Duration(50+rnd.IntN(1500))*time.Millisecond)
+	tries := 0
+	for ; c.hits < kills && tries < 4*kills; tries++ { // one that comes when the plan is over kills nobody
+		c.kill(who[c.hits%len(who)], time.Duration(50+rnd.IntN(2500))*time.Millisecond)
 	}
 	c.finish()
-	t.Logf("%d kills in %d plans, %d of them while the victim lived", kills, c.plans, c.hits)
+	if c.hits < kills {
+		t.Errorf("in %d tries only %d of %d kills found their victim alive", tries, c.hits, kills)
+	}
+	t.Logf("%d kills of a living kit or target, in %d tries and %d plans; %d rows of status ok, %d of others; %d were killed before they had a keeper", c.hits, tries, c.plans, c.ok, c.other, c.noted)
 }
 
 // chaos is a plan that is killed and taken up again.
 type chaos struct {
 	t      *testing.T
 	exe    string
-	marker string // in the command line of every engine, and of nothing else
+	marker string // in the command line of every engine, and in the environment of all that is started
 	dir    string // of the rows; empty: the next start begins a new plan
 	plan   string
-	plans  int
-	hits   int
+	kits   []int // process numbers, which are in the names of the cgroups that they make
+
+	plans, hits, noted int
+	ok, other          int // rows of complete plans
 }
+
+// markVariable is inherited by everything that a kit starts.
+const markVariable = "CHAOS_MARK"
 
 func newChaos(t *testing.T, marker string) *chaos {
 	own, err := os.Executable()
@@ -77,6 +88,8 @@ max_tokens: 8
 repeats: 4
 blocks: 2
 order: blocks
+idle: 150ms
+guard: {memory_available: 64MiB, run_time: 1m}
 `, marker)
 	if err := os.WriteFile(c.plan, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
@@ -114,9 +127,11 @@ func (c *chaos) start() (kit *exec.Cmd, output *bytes.Buffer) {
 	}
 	kit, output = exec.Command(c.exe, args...), new(bytes.Buffer)
 	kit.Stdout, kit.Stderr = output, output
+	kit.Env = append(os.Environ(), markVariable+"="+c.marker)
 	if err := kit.Start(); err != nil {
 		c.t.Fatal(err)
 	}
+	c.kits = append(c.kits, kit.Process.Pid)
 	return kit, output
 }
 
@@ -132,7 +147,7 @@ func (c *chaos) kill(who string, after time.Duration) {
 		return
 	case <-time.After(after):
 	}
-	engines := c.engines()
+	engines := c.bearers("cmdline")
 	if who != "kit" {
 		for _, pid := range engines {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -176,6 +191,9 @@ func (c *chaos) finish() {
 	c.t.Helper()
 	for range 5 {
 		if c.dir == "" {
+			if left := c.cgroups(c.kits...); len(left) > 0 {
+				c.t.Errorf("at the end: cgroups %v are left", left)
+			}
 			return
 		}
 		kit, output := c.start()
@@ -185,16 +203,17 @@ func (c *chaos) finish() {
 	c.t.Fatal("the plan does not come to its end")
 }
 
-// engines are the processes that bear the marker.
-func (c *chaos) engines() []int {
-	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+// bearers are the processes that have the marker in a file of theirs in /proc:
+// cmdline or environ.
+func (c *chaos) bearers(where string) []int {
+	all, err := filepath.Glob("/proc/[0-9]*/" + where)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	var out []int
 	for _, name := range all {
-		line, err := os.ReadFile(name)
-		if err == nil && bytes.Contains(line, []byte(c.marker)) {
+		text, err := os.ReadFile(name)
+		if err == nil && bytes.Contains(text, []byte(c.marker)) {
 			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name))); err == nil {
 				out = append(out, pid)
 			}
@@ -203,19 +222,65 @@ func (c *chaos) engines() []int {
 	return out
 }
 
+// cgroups are the folders of those that kits made for their targets. A kit makes
+// them below its own group, which is the test's.
+func (c *chaos) cgroups(kits ...int) []string {
+	const root = proc.Root("/")
+	var out []string
+	for _, of := range []func(string) (proc.Cgroup, error){root.MemoryCgroup, root.UnifiedCgroup} {
+		own, err := of("self")
+		if err != nil {
+			continue // there is none of this kind, for kits neither
+		}
+		for _, pid := range kits {
+			more, err := filepath.Glob(filepath.Join("/", own.Dirs[0], fmt.Sprintf("assay-target-%d-*", pid)))
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			out = append(out, more...)
+		}
+	}
+	return out
+}
+
+// nothingLeft waits for the end of all that a kit started, which has ended itself.
 func (c *chaos) nothingLeft(when string) {
 	c.t.Helper()
 	var left []int
-	for range 500 {
-		if left = c.engines(); len(left) == 0 {
+	var groups []string
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		left, groups = c.bearers("environ"), c.cgroups(c.kits[len(c.kits)-1])
+		if len(left) == 0 && (len(groups) == 0 || c.beforeKeeper()) {
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	for _, pid := range left {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
-	c.t.Errorf("%s: processes %v live on", when, left)
+	c.t.Errorf("%s: processes %v live on, cgroups %v are left", when, left, groups)
+}
+
+// beforeKeeper says whether the kit was killed after it had made a cgroup and before
+// it had a keeper, by its note. Then the next try removes the cgroup, in which nothing
+// ever was.
+func (c *chaos) beforeKeeper() bool {
+	if c.dir == "" {
+		return false
+	}
+	notes, _ := filepath.Glob(filepath.Join(c.dir, "*.running"))
+	for _, file := range notes {
+		var n struct {
+			Keeper *struct{} `json:"keeper"`
+		}
+		data, err := os.ReadFile(file)
+		if err != nil || json.Unmarshal(data, &n) != nil || n.Keeper != nil {
+			return false
+		}
+	}
+	if len(notes) > 0 {
+		c.noted++
+	}
+	return len(notes) > 0
 }
 
 // check holds the rows of a complete plan against what it asked for.
@@ -233,6 +298,11 @@ func (c *chaos) check() {
 		}
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			c.t.Fatal(err)
+		}
+		if r.Status == "ok" {
+			c.ok++
+		} else {
+			c.other++
 		}
 		if r.Phase == "measure" && r.Status == "ok" {
 			ok[fmt.Sprintf("%s/%d", r.Cell, r.Repeat)]++

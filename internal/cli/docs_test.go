@@ -30,6 +30,7 @@ const docsDir = "../../docs"
 //	<!-- run -->          the lines are run by sh; each must succeed
 //	<!-- run: 99 -->      ... but the last must end with this status (3|99: with one of them)
 //	<!-- run: ROUNDS=4 -->  ... with this in the environment, instead of the page's own
+//	<!-- run: needs=jq -->  ... if there is such a program on this machine
 //	<!-- prints -->       the block is what the one before it printed; a line of ... stands for any lines
 //
 // Of a YAML block, a GitHub workflow, the steps of its job are run, but for
@@ -70,6 +71,7 @@ type docBlock struct {
 	prints   bool
 	status   []int // that its commands may end with
 	env      []string
+	needs    string // a program that not every machine has
 	text     string
 }
 
@@ -120,6 +122,10 @@ func docBlocks(page string) ([]docBlock, error) {
 func readMark(m []string) (*docBlock, error) {
 	b := &docBlock{prints: m[1] == "prints", status: []int{0}}
 	for _, word := range strings.Fields(m[2]) {
+		if program, ok := strings.CutPrefix(word, "needs="); ok {
+			b.needs = program
+			continue
+		}
 		if strings.Contains(word, "=") {
 			b.env = append(b.env, word)
 			continue
@@ -142,6 +148,10 @@ func runDoc(t *testing.T, blocks []docBlock) {
 	docFixture(t, dir)
 	stdout := ""
 	for _, b := range blocks {
+		if _, err := exec.LookPath(b.needs); b.needs != "" && err != nil {
+			t.Logf("line %d is not run: %v", b.line, err)
+			continue
+		}
 		switch {
 		case b.prints:
 			if want := b.text; !printsLike(stdout, want) {

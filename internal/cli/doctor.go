@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"assay/internal/gguf"
 	"assay/internal/kit/doctor"
 	"assay/internal/kit/modelfile"
 	"assay/internal/kit/plan"
@@ -161,7 +162,7 @@ func planModels(p *plan.Plan) ([]doctor.Model, error) {
 
 // isModel opens a file that our own engine is to load.
 func isModel(name string) error {
-	f, err := openModel(name)
+	f, err := gguf.Open(name)
 	if err != nil {
 		return err
 	}

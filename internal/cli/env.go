@@ -8,7 +8,9 @@ import (
 	"context"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 )
 
@@ -44,7 +46,7 @@ func System() *Env {
 		Getenv:           os.Getenv,
 		Environ:          os.Environ,
 		StderrIsTerminal: isTerminal(os.Stderr),
-		Executable:       os.Executable,
+		Executable:       executable,
 		Context: func() (context.Context, context.CancelFunc) {
 			return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		},
@@ -54,6 +56,20 @@ func System() *Env {
 			return told, func() { signal.Stop(told) }
 		},
 	}
+}
+
+// executable is the path of this program: as the system says, or, where there is no
+// /proc to say it, as it was called.
+func executable() (string, error) {
+	path, err := os.Executable()
+	if err == nil {
+		return path, nil
+	}
+	called, lookErr := exec.LookPath(os.Args[0])
+	if lookErr != nil {
+		return "", err
+	}
+	return filepath.Abs(called)
 }
 
 func isTerminal(f *os.File) bool {

@@ -115,7 +115,7 @@ type fitSpeed struct {
 }
 
 func runFit(ctx context.Context, env *Env, o fitOptions, file string) error {
-	f, err := openModel(file)
+	f, err := openModel(env, file)
 	if err != nil {
 		return err
 	}

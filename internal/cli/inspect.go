@@ -43,7 +43,7 @@ func newInspectCommand(env *Env) *cobra.Command {
 		Long:  inspectLong,
 		Args:  cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			f, err := openModel(args[0])
+			f, err := openModel(env, args[0])
 			if err != nil {
 				return err
 			}

@@ -2,39 +2,82 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"assay/internal/catalog"
 	"assay/internal/engine"
+	"assay/internal/engine/kernel"
 	"assay/internal/gguf"
 	"assay/internal/kit/tokens"
 	"assay/models/seedling"
 )
 
+// modelHelp is what -m takes.
+const modelHelp = "GGUF `file`, a model's name (see assay models), or " + seedling.Name
+
 // openModel opens the model that -m names: a GGUF file, the first shard of a
-// split one, or builtin:seedling, which is in this binary.
-func openModel(name string) (*gguf.File, error) {
+// split one, a model that another program keeps here, or builtin:seedling, which is
+// in this binary.
+func openModel(env *Env, name string) (*gguf.File, error) {
 	if name == seedling.Name {
 		return gguf.Parse(seedling.Name, seedling.GGUF)
 	}
 	if name == "" {
-		return nil, usagef("--model: no model named (want a GGUF file, or %s)", seedling.Name)
+		return nil, usagef("--model: no model named (want a GGUF file, a name that assay models lists, or %s)", seedling.Name)
 	}
-	return gguf.Open(name)
+	path, err := findModel(env, name)
+	if err != nil {
+		return nil, err
+	}
+	return gguf.Open(path)
+}
+
+// findModel is the path of the model that a user named: a path itself, if there is
+// such a file, else a name that package catalog finds.
+func findModel(env *Env, name string) (string, error) {
+	if name == "" || name == seedling.Name {
+		return name, nil
+	}
+	_, err := os.Stat(name)
+	switch {
+	case err == nil:
+		return name, nil
+	case !errors.Is(err, fs.ErrNotExist) || filepath.IsAbs(name) || strings.HasPrefix(name, "."):
+		return "", err // it can only be a path
+	}
+	m, notFound := catalog.Read(catalog.Places(env.Getenv)).Find(name)
+	var none *catalog.NotFoundError
+	switch {
+	case errors.As(notFound, &none):
+		return "", fmt.Errorf("%w, and no store of models here has one of that name (assay models lists what they have: %d)", err, none.Known)
+	case notFound != nil:
+		return "", &exitError{ExitUsage, notFound}
+	}
+	return m.Path, nil
 }
 
 // openCounter reads the tokenizer, and the chat template if there is one, of a
 // model file, of the built-in model, or of a Hugging Face tokenizer.json.
-func openCounter(file string) (*tokens.Counter, error) {
+func openCounter(env *Env, name string) (*tokens.Counter, error) {
+	file, err := findModel(env, name)
+	if err != nil {
+		return nil, err
+	}
 	if file != seedling.Name {
 		return tokens.FromFile(file, modelBase(file))
 	}
-	f, err := openModel(file)
+	f, err := openModel(env, file)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +98,7 @@ type engineFlags struct {
 
 func (o *engineFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVarP(&o.model, "model", "m", seedling.Name, "GGUF `file`, or "+seedling.Name)
+	f.StringVarP(&o.model, "model", "m", seedling.Name, modelHelp)
 	f.IntVarP(&o.context, "context", "c", 0, "positions of a context, prompt and answer together (0: the model's own, at most 8192)")
 	f.IntVarP(&o.threads, "threads", "t", 0, "compute threads (0: one a core)")
 	f.IntVar(&o.gpuLayers, "gpu-layers", 0, "accepted for llama-server's sake: there is no GPU support yet")
@@ -87,7 +130,7 @@ func (o *engineFlags) check() error {
 
 // open opens the model and loads it, for one request at a time.
 func (o *engineFlags) open(ctx context.Context, env *Env) (*engine.Engine, error) {
-	f, err := openModel(o.model)
+	f, err := openModel(env, o.model)
 	if err != nil {
 		return nil, err
 	}
@@ -102,6 +145,9 @@ func (o *engineFlags) open(ctx context.Context, env *Env) (*engine.Engine, error
 func (o *engineFlags) load(ctx context.Context, env *Env, f *gguf.File, slots int) (*engine.Engine, error) {
 	if o.gpuLayers > 0 {
 		fmt.Fprintf(env.Stderr, "assay: --gpu-layers %d: there is no GPU support yet, all layers run on the CPU\n", o.gpuLayers)
+	}
+	if l, err := kernel.Active(); err == nil && l == kernel.None && env.Getenv("ASSAY_SIMD") == "" {
+		fmt.Fprintf(env.Stderr, "assay: there are no fast kernels for this processor (%s): plain Go computes, many times slower\n", runtime.GOARCH)
 	}
 	bar := newProgress(env, "loading the model")
 	defer bar.clear()

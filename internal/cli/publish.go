@@ -117,7 +117,7 @@ func (o *publishOptions) options(env *Env) (publish.Options, error) {
 			}
 		}
 	}
-	counter, err := countersFor(o.tokenizer)
+	counter, err := countersFor(env, o.tokenizer)
 	if err != nil {
 		return out, usagef("--tokenizer: %w", err)
 	}

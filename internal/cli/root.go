@@ -45,7 +45,6 @@ func newRoot(env *Env) *cobra.Command {
 			return flagsFromEnv(env, cmd.Flags())
 		},
 	}
-	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetIn(env.Stdin)
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
@@ -55,6 +54,7 @@ func newRoot(env *Env) *cobra.Command {
 	for _, c := range commands {
 		root.AddCommand(c(env))
 	}
+	completeModels(env, root)
 	return root
 }
 
@@ -73,7 +73,10 @@ var commands = []func(env *Env) *cobra.Command{
 	newPublishCommand,
 	newRevealCommand,
 	newKeyCommand,
+	newImportCommand,
+	newExportCommand,
 	newSchemaCommand,
+	newModelsCommand,
 	newInspectCommand,
 	newFitCommand,
 	newSpeedCommand,
@@ -81,6 +84,8 @@ var commands = []func(env *Env) *cobra.Command{
 	newTargetsCommand,
 	newDoctorCommand,
 	newSelftestCommand,
+	newHealthCommand,
+	newManCommand,
 	newVersionCommand,
 }
 

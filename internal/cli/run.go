@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"assay/internal/kit/display"
 	"assay/internal/kit/doctor"
 	"assay/internal/kit/evidence"
 	"assay/internal/kit/plan"
@@ -68,6 +69,7 @@ EXIT STATUS
 type runOptions struct {
 	url, adapter, model, log string
 	modelFile, tokenizer     string
+	called                   string // the name by which modelFile was found, if it was
 	program                  string
 	more                     []string // the arguments after "--"
 	arm, out, textFile       string
@@ -115,7 +117,7 @@ func newRunCommand(env *Env) *cobra.Command {
 	f.StringVar(&o.program, "program", "", "`path` of the engine's program (default: its usual name, on PATH)")
 	f.StringVar(&o.model, "model", "", "`name` of the model in requests to --url (default: the first that the server lists)")
 	f.StringVar(&o.log, "log", "", "`file` that the server at --url logs to")
-	f.StringVarP(&o.modelFile, "model-file", "m", seedling.Name, "GGUF `file` to start the engine with; with --url, the file whose tokenizer counts")
+	f.StringVarP(&o.modelFile, "model-file", "m", seedling.Name, modelHelp+", to start the engine with; with --url, the file whose tokenizer counts")
 	f.StringVar(&o.tokenizer, "tokenizer", "", "GGUF `file` whose tokenizer counts, if not the model's own")
 	f.StringSliceVar(&o.ctx, "ctx", []string{"512", "2K"}, "prompt `sizes` in tokens")
 	f.StringArrayVar(&o.promptFiles, "prompt-file", nil, "text `file` that is a prompt, read whole behind a nonce, instead of --ctx; may be given several times")
@@ -143,11 +145,11 @@ func runRun(ctx context.Context, env *Env, o runOptions, file string) error {
 	if err := o.check(file); err != nil {
 		return err
 	}
-	steps, err := newSteps(env, o.progress)
+	show, err := progressOf(env, o.progress)
 	if err != nil {
 		return err
 	}
-	c := &runner.Config{Version: Version, Environ: env.Environ(), Adapters: adapters.All, Progress: steps.show}
+	c := &runner.Config{Version: Version, Environ: env.Environ(), Adapters: adapters.All}
 	if err := o.plan(ctx, env, file, c); err != nil {
 		return err
 	}
@@ -160,18 +162,20 @@ func runRun(ctx context.Context, env *Env, o runOptions, file string) error {
 	if err := o.fit(ctx, env, &c.Plan, c.Dir); err != nil {
 		return err
 	}
-	hard, end := untilSecondInterrupt(ctx, env, steps)
+	view := show()
+	defer view.Close() // gives the terminal back when something panics, too
+	hard, end := untilSecondInterrupt(ctx, env, view)
 	defer end()
-	c.Finish = ctx.Done()
+	c.Finish, c.Progress = ctx.Done(), view.Show
 	sum, err := runner.Run(hard, *c)
-	steps.clear()
+	view.Close()
 	return o.finish(env, c, sum, err)
 }
 
 // untilSecondInterrupt is a context that outlives the first interrupt, which ctx
 // tells of, so that the run at hand can be finished. A second one ends it, and so
 // does a request to terminate, which leaves no time for that.
-func untilSecondInterrupt(ctx context.Context, env *Env, steps *steps) (context.Context, func()) {
+func untilSecondInterrupt(ctx context.Context, env *Env, view display.View) (context.Context, func()) {
 	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	if env.Interrupts == nil {
 		return hard, cancel
@@ -187,7 +191,7 @@ func untilSecondInterrupt(ctx context.Context, env *Env, steps *steps) (context.
 					cancel()
 					return
 				}
-				steps.note("finishing the run at hand; Ctrl-C again ends it now")
+				view.Note("finishing the run at hand; Ctrl-C again ends it now")
 			}
 		}
 	}()

@@ -60,7 +60,7 @@ func (o *runOptions) commandArm(more []string) (plan.Arm, error) {
 	if arm.Drafts = plan.Drafting(arm.Flags); arm.Name != "" {
 		return arm, nil
 	}
-	model := cmp.Or(arm.Model, arm.ModelName)
+	model := cmp.Or(o.called, arm.Model, arm.ModelName)
 	if model == "" {
 		model, _ = s.Value(facts.FetchFlags...)
 	}

@@ -16,6 +16,7 @@ import (
 	"assay/internal/kit/report"
 	"assay/internal/kit/row"
 	"assay/internal/kit/runner"
+	"assay/internal/kit/target/adapters"
 	"assay/internal/kit/tokens"
 	"assay/models/seedling"
 )
@@ -42,6 +43,7 @@ func openFiles(ctx context.Context, env *Env, c *runner.Config) error {
 		c.Prompts[filepath.Clean(file)] = data
 	}
 	f := opened{env: env, counters: map[string]*tokens.Counter{}, models: map[string]runner.Model{}}
+	c.ModelAt = func(ctx context.Context, path string) (runner.Model, error) { return f.model(ctx, path) }
 	c.Arms = map[string]runner.Files{}
 	for i := range p.Arms {
 		files, err := f.arm(ctx, &p.Arms[i])
@@ -62,8 +64,18 @@ type opened struct {
 
 func (o *opened) arm(ctx context.Context, a *plan.Arm) (runner.Files, error) {
 	var out runner.Files
-	var err error
+	loads, err := loadedBy(a)
 	switch {
+	case err != nil:
+		return out, err
+	case len(loads) > 0:
+		// They are named by the engine's own configuration, for a file system that may
+		// not be this one, and whether they are there is for the engine to say.
+		if out.Model, err = o.model(ctx, loads...); ctx.Err() != nil {
+			return out, ctx.Err()
+		} else if err != nil {
+			out.Model = runner.Model{Why: fmt.Sprintf("the files that %s names can't be read here: %v", modelBase(a.Model), runner.WithoutPath(err))}
+		}
 	case a.Kind() == plan.Attached:
 		out.Model.Why = "attached: the files that the server loaded are not known"
 	case a.Model == "":
@@ -88,7 +100,7 @@ func (o *opened) arm(ctx context.Context, a *plan.Arm) (runner.Files, error) {
 	}
 	c, ok := o.counters[file]
 	if !ok {
-		if c, err = openCounter(file); err != nil {
+		if c, err = openCounter(o.env, file); err != nil {
 			return out, &exitError{ExitUsage, fmt.Errorf("the %s: %w", what, err)}
 		}
 		o.counters[file] = c
@@ -97,25 +109,54 @@ func (o *opened) arm(ctx context.Context, a *plan.Arm) (runner.Files, error) {
 	return out, nil
 }
 
-func (o *opened) model(ctx context.Context, name string) (runner.Model, error) {
-	if m, ok := o.models[name]; ok {
+// loadedBy are the files of weights that an engine loads which is not started with
+// them, but with a configuration; none: the arm's model is the file.
+func loadedBy(a *plan.Arm) ([]string, error) {
+	if a.Kind() != plan.Named {
+		return nil, nil
+	}
+	adapter, err := adapters.ByName(a.Target)
+	if err != nil {
+		return nil, &exitError{ExitUsage, err}
+	}
+	c, err := adapter.Command(runner.Settings(a, plan.Launch{}, "assay"))
+	if err != nil {
+		return nil, &exitError{ExitUsage, fmt.Errorf("%s: %w", a.Target, err)}
+	}
+	return c.Models, nil
+}
+
+// model reads and hashes the files of a model, or of several that are loaded
+// together, each by the name of its first.
+func (o *opened) model(ctx context.Context, names ...string) (runner.Model, error) {
+	key := strings.Join(names, "\x00")
+	if m, ok := o.models[key]; ok {
 		return m, nil
 	}
-	m := runner.Model{Path: name}
+	m := runner.Model{Path: names[0]}
 	var err error
-	files := []string{name}
-	if name == seedling.Name {
+	files := names
+	if names[0] == seedling.Name {
 		m.Path, err = o.env.Executable() // which holds that model
-	} else if files, err = modelfile.Files(name); err != nil {
-		err = &exitError{ExitUsage, fmt.Errorf("the model: %w", err)}
+	} else {
+		files = nil
+		for _, name := range names {
+			more, err := modelfile.Files(name)
+			if err != nil {
+				return m, &exitError{ExitUsage, fmt.Errorf("the model: %w", err)}
+			}
+			files = append(files, more...)
+		}
 	}
 	if err != nil {
 		return m, err
 	}
 	m.More = files[1:]
-	m.FileSHA256, err = hashModel(ctx, o.env, files, name)
-	o.models[name] = m
-	return m, err
+	if m.FileSHA256, err = hashModel(ctx, o.env, files, names[0]); err != nil {
+		return m, err
+	}
+	o.models[key] = m
+	return m, nil
 }
 
 // modelBase is how rows call a model file: without the folders of this machine.

@@ -2,9 +2,12 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -99,6 +102,9 @@ func (o *runOptions) plan(ctx context.Context, env *Env, file string, c *runner.
 	if err := keysAreThere(env, p); err != nil {
 		return &exitError{ExitUsage, err}
 	}
+	if err := canStart(p, "/proc/self/exe", os.DevNull); err != nil && !o.dryRun {
+		return err
+	}
 	c.Plan = *p
 	if c.Executable, err = env.Executable(); err != nil {
 		return fmt.Errorf("this program's own path: %w", err)
@@ -112,6 +118,26 @@ func (o *runOptions) plan(ctx context.Context, env *Env, file string, c *runner.
 	}
 	if err := runner.CheckDir(c.Dir); err != nil {
 		return usagef("--out: %w", err)
+	}
+	return nil
+}
+
+// canStart refuses to start engines where they could not be stopped again for
+// certain: on Linux their descendants are found in /proc, of which one file stands
+// for all among those that are needed.
+func canStart(p *plan.Plan, needed ...string) error {
+	if runtime.GOOS != "linux" {
+		return nil
+	}
+	for i := range p.Arms {
+		if p.Arms[i].Kind() == plan.Attached {
+			continue
+		}
+		for _, file := range needed {
+			if _, err := os.Stat(file); err != nil {
+				return &exitError{ExitUnfit, fmt.Errorf("arm %s: without /proc and /dev/null an engine that is started could outlive this program: %w; mount them, or start the engine yourself and measure it with --url", p.Arms[i].Name, err)}
+			}
+		}
 	}
 	return nil
 }
@@ -155,6 +181,25 @@ func keysAreThere(env *Env, p *plan.Plan) error {
 	return nil
 }
 
+// findFiles makes paths of the models' names among the flags. A path that is not
+// there stays: what it is for tells of it.
+func (o *runOptions) findFiles(env *Env) error {
+	for _, name := range []*string{&o.modelFile, &o.tokenizer} {
+		path, err := findModel(env, *name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return err
+		case path != *name && name == &o.modelFile:
+			o.called = *name
+			fallthrough
+		default:
+			*name = path
+		}
+	}
+	return nil
+}
+
 // planOfFlags is a plan with one arm.
 func (o *runOptions) planOfFlags(ctx context.Context, env *Env) (*plan.Plan, error) {
 	p := plan.Defaults()
@@ -175,6 +220,9 @@ func (o *runOptions) planOfFlags(ctx context.Context, env *Env) (*plan.Plan, err
 			}
 			p.Contexts = append(p.Contexts, n)
 		}
+	}
+	if err := o.findFiles(env); err != nil {
+		return nil, err
 	}
 	var arm plan.Arm
 	if o.url == "" {

@@ -110,7 +110,7 @@ func runSelftest(ctx context.Context, env *Env, o selftestOptions) error {
 		return err
 	}
 	o.Argv, o.Env = []string{exe, "selftest", "server", "--port", "0"}, target.Scrub(env.Environ())
-	o.Tell = func(line string) { steps.line("selftest: "+line, false) }
+	o.Tell = func(line string) { steps.line("selftest: " + line) }
 	rep, err := selftest.Run(ctx, o.Options)
 	steps.clear()
 	if err != nil {

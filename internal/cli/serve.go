@@ -86,7 +86,15 @@ func runServe(ctx context.Context, env *Env, o serveOptions) error {
 	}
 	// The model is opened first: what is no model is told at once, not by a
 	// server that has started.
-	file, err := openModel(o.model)
+	path, err := findModel(env, o.model)
+	if err != nil {
+		return err
+	}
+	if path != o.model && o.alias == "" {
+		o.alias = o.model // the path may be a hash
+	}
+	o.model = path
+	file, err := openModel(env, o.model)
 	if err != nil {
 		return err
 	}

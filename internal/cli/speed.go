@@ -77,7 +77,7 @@ func newSpeedCommand(env *Env) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.model, "model", "m", seedling.Name, "GGUF `file`, or "+seedling.Name)
+	f.StringVarP(&o.model, "model", "m", seedling.Name, modelHelp)
 	f.IntSliceVarP(&o.prompts, "n-prompt", "p", []int{512}, "`tokens` of a prompt, a list (0: no such test)")
 	f.IntSliceVarP(&o.gens, "n-gen", "n", []int{128}, "`tokens` to generate, a list (0: no such test)")
 	f.IntSliceVarP(&o.depths, "n-depth", "d", []int{0}, "`tokens` that are there before, a list")
@@ -191,7 +191,7 @@ type speedRun struct {
 
 // threads makes the tests of one number of threads.
 func (s *speedRun) threads(ctx context.Context, tests []speedTest, report *speedReport) error {
-	f, err := openModel(s.o.model)
+	f, err := openModel(s.env, s.o.model)
 	if err != nil {
 		return err
 	}

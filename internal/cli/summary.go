@@ -75,7 +75,7 @@ func runSummary(env *Env, o summaryOptions, args []string) error {
 	builder := report.NewBuilder()
 	in := newRowInput(env, builder.Add)
 	if o.tokenizer != "" {
-		c, err := openCounter(o.tokenizer)
+		c, err := openCounter(env, o.tokenizer)
 		if err != nil {
 			return usagef("--tokenizer: %w", err)
 		}

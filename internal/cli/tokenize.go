@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"assay/internal/tokenizer"
+	"assay/models/seedling"
 )
 
 const tokenizeLong = `Turn text into a model's token ids, one a line with the text it stands for, or
@@ -52,7 +53,7 @@ func newTokenizeCommand(env *Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			f, err := openModel(o.model)
+			f, err := openModel(env, o.model)
 			if err != nil {
 				return err
 			}
@@ -68,7 +69,7 @@ func newTokenizeCommand(env *Env) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.model, "model", "m", "builtin:seedling", "GGUF `file` whose tokenizer to use, or builtin:seedling")
+	f.StringVarP(&o.model, "model", "m", seedling.Name, modelHelp+"; its tokenizer is used")
 	f.BoolVar(&o.count, "count", false, "print only the number of tokens")
 	f.BoolVar(&o.decode, "decode", false, "the text is token ids: print what they stand for")
 	f.BoolVar(&o.addSpecial, "add-special", false, "add the tokens that the model wants at the start and end")

@@ -73,7 +73,7 @@ type verifyOptions struct {
 }
 
 func runVerify(ctx context.Context, env *Env, path string, o verifyOptions) error {
-	counter, err := countersFor(o.tokenizer)
+	counter, err := countersFor(env, o.tokenizer)
 	if err != nil {
 		return &exitError{ExitUsage, fmt.Errorf("--tokenizer: %w", err)}
 	}
@@ -155,12 +155,12 @@ func bundleText(r *verify.BundleReport) string {
 
 // countersFor finds tokenizers by the name that rows give them. With a file, that
 // one counts for all rows.
-func countersFor(file string) (func(name string) *tokens.Counter, error) {
+func countersFor(env *Env, file string) (func(name string) *tokens.Counter, error) {
 	if file != "" {
-		c, err := openCounter(file)
+		c, err := openCounter(env, file)
 		return func(string) *tokens.Counter { return c }, err
 	}
-	builtin, err := openCounter(seedling.Name)
+	builtin, err := openCounter(env, seedling.Name)
 	return func(name string) *tokens.Counter {
 		if name == seedling.File {
 			return builtin

@@ -9,26 +9,61 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Version is Assay's own version.
-const Version = "0.1.0-dev"
+// Set by whoever builds, with -ldflags "-X assay/internal/cli.NAME=VALUE": the
+// Makefile and .goreleaser.yaml.
+var (
+	// Version is Assay's own version; a release has its tag's.
+	Version = "0.1.0-dev"
+	// commit is the revision this binary was built from; empty: what Go recorded.
+	commit string
+	// date is when that commit was made, in RFC 3339 (not when it was built, so that
+	// two builds of one commit are the same); empty: what Go recorded.
+	date string
+)
 
-// commit is the revision this binary was built from, set by the Makefile with
-// -ldflags -X; without it, what Go recorded.
-var commit string
-
-// buildCommit is the source revision, or "unknown" where nothing recorded it.
-func buildCommit() string {
-	if commit != "" {
-		return commit
-	}
+// recorded is what Go noted of the source it built; empty: nothing.
+func recorded(key string) string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
+			if s.Key == key {
 				return s.Value
 			}
 		}
 	}
+	return ""
+}
+
+// buildCommit is the source revision, or "unknown" where nothing recorded it.
+func buildCommit() string {
+	for _, s := range []string{commit, recorded("vcs.revision")} {
+		if s != "" {
+			return s
+		}
+	}
 	return "unknown"
+}
+
+// versionInfo is what version prints as JSON.
+type versionInfo struct {
+	Version  string  `json:"version"`
+	Commit   string  `json:"commit"` // or "unknown"
+	Date     *string `json:"date"`   // of the commit, RFC 3339; null where nothing recorded it
+	DateWhy  string  `json:"date_why,omitempty"`
+	Go       string  `json:"go"`
+	Platform string  `json:"platform"`
+}
+
+func readVersion() versionInfo {
+	v := versionInfo{Version: Version, Commit: buildCommit(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	for _, s := range []string{date, recorded("vcs.time")} {
+		if s != "" && v.Date == nil {
+			v.Date = &s
+		}
+	}
+	if v.Date == nil {
+		v.DateWhy = "neither the build nor Go recorded it"
+	}
+	return v
 }
 
 func newVersionCommand(env *Env) *cobra.Command {
@@ -36,15 +71,18 @@ func newVersionCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print version, commit and Go version",
-		Long:  "Print Assay's version, the commit it was built from and the Go version.\n\nEXIT STATUS\n  0  ok\n  2  wrong usage",
+		Long:  "Print Assay's version, the commit it was built from with its date, and the Go version.\n\nEXIT STATUS\n  0  ok\n  2  wrong usage",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
+			v := readVersion()
 			if asJSON {
-				return json.NewEncoder(env.Stdout).Encode(map[string]string{
-					"version": Version, "commit": buildCommit(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
-				})
+				return json.NewEncoder(env.Stdout).Encode(v)
 			}
-			_, err := fmt.Fprintf(env.Stdout, "assay %s (commit %s, %s, %s/%s)\n", Version, buildCommit(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			of := v.Commit
+			if v.Date != nil {
+				of += " of " + *v.Date
+			}
+			_, err := fmt.Fprintf(env.Stdout, "assay %s (commit %s, %s, %s)\n", v.Version, of, v.Go, v.Platform)
 			return err
 		},
 	}

@@ -18,8 +18,11 @@ type Options struct {
 	Slots   int // requests that may be in work at once, each with its own context; 0 means 1
 	Batch   int // tokens of a prompt that are computed together; 0 means 512, the most
 
-	CacheType string // of keys and values: f16 (the default), q8_0 or f32
-	Mmap      bool   // use the file's own pages instead of a copy: it must stay open until Close, and is slower
+	CacheType string  // of keys and values: f16 (the default), q8_0 or f32
+	Drafts    int     // tokens that are guessed ahead in one pass, at most (spec.MaxDrafts); 0: none
+	DraftMinP float32 // a guess less likely than that is not tried
+
+	Mmap bool // use the file's own pages instead of a copy: it must stay open until Close, and is slower
 }
 
 // Request is one prompt and how to go on from it.
@@ -53,6 +56,9 @@ type Timings struct {
 	PromptTime time.Duration
 	Predicted  int // tokens drawn, the end token included
 	DecodeTime time.Duration
+	Rounds     int // passes that Predicted-1 tokens took
+	Offered    int // drafts that those passes verified
+	Accepted   int // drafts that were right; those behind the end of the text do not count
 }
 
 // Finish says why generation ended.

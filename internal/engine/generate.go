@@ -68,8 +68,10 @@ type generation struct {
 	r       Request
 	sampler *sample.Sampler
 	result  Result
-	id      [1]int32    // the token to compute
-	stop    func() bool // whether to give up, made once so that tokens allocate nothing
+	id      [1]int32      // the token to compute
+	window  window        // of the last pass
+	took    time.Duration // of the last pass, the wait for it left out
+	stop    func() bool   // whether to give up, made once so that tokens allocate nothing
 }
 
 func (g *generation) run(ctx context.Context, emit func(Token) error) error {
@@ -91,8 +93,10 @@ func (g *generation) run(ctx context.Context, emit func(Token) error) error {
 	}
 	var first time.Time
 	g.result.Finish = FinishLength
+	g.beginDrafts()
 	for g.r.MaxTokens < 0 || t.Predicted < g.r.MaxTokens {
-		id := g.sampler.Draw(g.slot.logits, g.slot.cache.Len(), banned)
+		logits, position := g.logits(), g.position()
+		id := g.sampler.Draw(logits, position, banned)
 		now := time.Now()
 		if t.Predicted++; t.Predicted == 1 {
 			first, t.PromptTime = now, now.Sub(start)
@@ -100,7 +104,7 @@ func (g *generation) run(ctx context.Context, emit func(Token) error) error {
 		t.DecodeTime = now.Sub(first)
 		token := Token{ID: id, End: g.e.tokenizer.IsEOG(id), Timings: *t}
 		if g.r.Logprobs >= 0 {
-			token.Logprob, token.Top = sample.Logprobs(g.slot.logits, id, g.r.Logprobs)
+			token.Logprob, token.Top = sample.Logprobs(logits, id, g.r.Logprobs)
 		}
 		if token.End {
 			g.result.Finish = FinishStop
@@ -116,11 +120,10 @@ func (g *generation) run(ctx context.Context, emit func(Token) error) error {
 			g.result.Finish = FinishStop
 			return nil
 		}
-		if token.End || t.Predicted == g.r.MaxTokens || g.slot.cache.Len()+1 >= g.e.options.Context {
+		if token.End || t.Predicted == g.r.MaxTokens || position+1 >= g.e.options.Context {
 			return nil
 		}
-		g.id[0] = id
-		if err := g.forward(ctx, g.id[:], g.slot.logits); err != nil {
+		if err := g.next(ctx, id); err != nil {
 			return err
 		}
 	}
@@ -172,6 +175,8 @@ func (g *generation) forward(ctx context.Context, ids []int32, logits []float32)
 	if g.stop == nil {
 		g.stop = func() bool { return g.ended(ctx) != nil }
 	}
+	began := time.Now()
+	defer func() { g.took = time.Since(began) }()
 	if !g.e.pass.RunUnless(g.stop, g.slot.cache, ids, logits) {
 		return g.ended(ctx)
 	}

@@ -12,6 +12,7 @@ import (
 	"assay/internal/engine/model"
 	"assay/internal/engine/pool"
 	"assay/internal/engine/quant"
+	"assay/internal/engine/spec"
 	"assay/internal/engine/weights"
 	"assay/internal/gguf"
 	"assay/internal/tokenizer"
@@ -40,6 +41,7 @@ type Engine struct {
 type slot struct {
 	cache  *kv.Cache
 	logits []float32 // [vocabulary]
+	ahead  *ahead    // nil: nothing is drafted
 }
 
 // Info describes a loaded model.
@@ -87,6 +89,10 @@ func Load(ctx context.Context, f *gguf.File, o Options, progress func(done, tota
 		return nil, fmt.Errorf("batch: %d is not between 1 and %d", o.Batch, model.MaxBatch)
 	case o.Context < 2 || o.Context > config.Context:
 		return nil, fmt.Errorf("context: %d is not between 2 and the %d that %s declares", o.Context, config.Context, f.Name())
+	case o.Drafts < 0 || o.Drafts > spec.MaxDrafts:
+		return nil, fmt.Errorf("drafts: %d is not between 0 and %d", o.Drafts, spec.MaxDrafts)
+	case !(o.DraftMinP >= 0 && o.DraftMinP <= 1):
+		return nil, fmt.Errorf("draft min p: %g is not between 0 and 1", o.DraftMinP)
 	}
 	cacheType, err := kernel.ParseKVFormat(o.CacheType)
 	if err != nil {
@@ -130,7 +136,11 @@ func Load(ctx context.Context, f *gguf.File, o Options, progress func(done, tota
 	e.pass = model.NewPass(m, e.pool)
 	store := kv.NewStore(config.KVShape(cacheType))
 	for range o.Slots {
-		e.slots <- &slot{cache: store.NewCache(), logits: make([]float32, m.Vocabulary)}
+		s := &slot{cache: store.NewCache(), logits: make([]float32, m.Vocabulary)}
+		if o.Drafts > 0 {
+			s.ahead = newAhead(spec.NewSuffix(o.Context), o.Drafts, m.Vocabulary)
+		}
+		e.slots <- s
 	}
 	return e, nil
 }

@@ -12,7 +12,8 @@
 // (NAME-00001-of-00003.gguf) are opened through their first shard. Tensors of a
 // type unknown here are listed but have no data.
 //
-// On Linux the file is mapped, elsewhere it is read whole. Byte slices from
+// On Linux, macOS and other Unix systems the file is mapped, elsewhere it is read
+// whole. Byte slices from
 // [Tensor.Data] must not be written to, nor used after [File.Close]. Nobody may
 // truncate the file while it is open: touching a page that is gone kills the
 // process, which no check made here can prevent.

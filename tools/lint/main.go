@@ -40,6 +40,8 @@ var forbidden = []struct{ from, to, why string }{
 	{"internal/tokenizer/", "assay/internal/engine", "tokenizer is read by both halves and knows neither"},
 	{"internal/chat/", "assay/internal/kit", "chat is read by both halves and knows neither"},
 	{"internal/chat/", "assay/internal/engine", "chat is read by both halves and knows neither"},
+	{"internal/catalog/", "assay/internal/kit", "catalog is read by both halves and knows neither"},
+	{"internal/catalog/", "assay/internal/engine", "catalog is read by both halves and knows neither"},
 	{"internal/", "assay/internal/cli", "a package never calls back up to the command line"},
 }
 

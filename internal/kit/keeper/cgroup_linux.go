@@ -21,19 +21,21 @@ const cgroupPrefix = "assay-target-"
 // makeCgroups makes a cgroup below the caller's own, so that every limit that
 // holds for the caller holds for the program too. On version 1 and hybrid systems
 // it is one of the memory controller's, the first of those returned; hybrid ones
-// get another of version 2, which alone tells a pressure.
-func makeCgroups() ([]string, error) {
+// get another of version 2, which alone tells a pressure. planned is told of each
+// before it is there, so that a caller that is killed at any moment leaves none that
+// nobody knows of.
+func makeCgroups(planned func(dir string) error) ([]string, error) {
 	own, err := root.MemoryCgroup("self")
 	if err != nil {
 		return nil, err
 	}
-	dir, err := makeBelow(own)
+	dir, err := makeBelow(own, planned)
 	if err != nil {
 		return nil, err
 	}
 	if own.Version == 1 {
 		if unified, err := root.UnifiedCgroup("self"); err == nil {
-			if pressure, err := makeBelow(unified); err == nil {
+			if pressure, err := makeBelow(unified, planned); err == nil {
 				return []string{dir, pressure}, nil
 			}
 		}
@@ -41,10 +43,17 @@ func makeCgroups() ([]string, error) {
 	return []string{dir}, nil
 }
 
-func makeBelow(own proc.Cgroup) (dir string, err error) {
+func makeBelow(own proc.Cgroup, planned func(dir string) error) (dir string, err error) {
 	parent := filepath.Join("/", own.Dirs[0])
 	for n := range 100 { // names that a caller of the same number left behind
 		dir = filepath.Join(parent, fmt.Sprintf("%s%d-%d", cgroupPrefix, os.Getpid(), n))
+		if _, err = os.Lstat(dir); err == nil {
+			err = fs.ErrExist
+			continue
+		}
+		if err := planned(dir); err != nil {
+			return "", err
+		}
 		err = os.Mkdir(dir, 0o755)
 		if errors.Is(err, fs.ErrExist) {
 			continue

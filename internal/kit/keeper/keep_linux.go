@@ -86,10 +86,11 @@ func keep() {
 	syscall.Close(started[1])
 	_ = to.Encode(report{PID: first})
 
-	var killing, alone atomic.Bool // alone: the caller closed the orders, or has died
-	told := make(chan struct{})    // whether the program started; how it ended comes after that
-	var o orders                   // read after told
-	var last sync.Mutex            // of gone: nothing of the program is left, so what comes last is not to be killed
+	var killing atomic.Bool
+	alone := make(chan struct{}) // closed when the caller closed the orders, or has died
+	told := make(chan struct{})  // whether the program started; how it ended comes after that
+	var o orders                 // read after told
+	var last sync.Mutex          // of gone: nothing of the program is left, so what comes last is not to be killed
 	gone := false
 	go func() {
 		lines := json.NewDecoder(from)
@@ -105,7 +106,7 @@ func keep() {
 		} else {
 			close(told)
 		}
-		alone.Store(true)
+		close(alone)
 		killing.Store(true)
 		last.Lock()
 		defer last.Unlock()
@@ -136,10 +137,12 @@ func keep() {
 	gone = true
 	last.Unlock()
 	after(o.After)
-	if alone.Load() { // there may be nobody else to do it
-		_, _ = reapCgroups(os.Args[1:])
-	}
 	_ = to.Encode(report{Status: &status})
+	// The caller, while it lives, reads from the cgroup what the kernel did, and closes
+	// the orders. It may die at any moment before that: then nobody else is there to
+	// remove the cgroup.
+	<-alone
+	_, _ = reapCgroups(os.Args[1:])
 }
 
 // after runs the command that comes last, for at most a while.

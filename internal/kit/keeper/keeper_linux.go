@@ -37,7 +37,11 @@ func Start(c Command) (*Process, error) {
 	}
 	p := &Process{done: make(chan struct{})}
 	p.note = c.Note
-	if p.cgroups, err = makeCgroups(); err != nil {
+	planned := func(dir string) error {
+		p.cgroups = append(p.cgroups, dir)
+		return p.write(nil, nil)
+	}
+	if p.cgroups, err = makeCgroups(planned); err != nil {
 		p.CgroupWhy = "no cgroup of its own could be made: " + err.Error()
 	}
 	if err := p.start(c, path); err != nil {
@@ -138,9 +142,9 @@ func (p *Process) release() {
 func (p *Process) wait() {
 	var r report
 	err := p.reports.Decode(&r)
-	_ = p.keeper.Wait()
 	if err != nil || r.Status == nil {
 		// The keeper was killed. Its death has killed the first process.
+		_ = p.keeper.Wait()
 		_ = syscall.Kill(-p.PID, syscall.SIGKILL)
 		p.ending = "signal: killed, since the process that kept it was"
 	} else {
@@ -151,6 +155,7 @@ func (p *Process) wait() {
 		}
 	}
 	p.release()
+	_ = p.keeper.Wait() // where that was done above it is an error, and no news
 	p.clear()
 	close(p.done)
 }

@@ -285,7 +285,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
-	own, _ := makeCgroups() // none: there can be none
+	own, _ := makeCgroups(func(string) error { return nil }) // none: there can be none
 	defer reapCgroups(own)
 	moments := 20
 	if testing.Short() {

@@ -2,8 +2,11 @@ package keeper
 
 import (
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -85,6 +88,68 @@ func TestReapKills(t *testing.T) {
 	}
 	<-p.Done()
 	noneLeft(t, t.Name())
+}
+
+// Each cgroup is told of before it is there, and is not made where it can't be noted:
+// a caller that is killed in between leaves none that nobody knows of.
+func TestCgroupsAreNotedFirst(t *testing.T) {
+	var told []string
+	made, err := makeCgroups(func(dir string) error {
+		if _, err := os.Stat(dir); err == nil {
+			t.Errorf("%s is there before it is noted", dir)
+		}
+		told = append(told, dir)
+		return nil
+	})
+	if err != nil {
+		t.Skip(err)
+	}
+	if _, err := reapCgroups(made); err != nil || !slices.Equal(told, made) {
+		t.Errorf("told of %v, made %v, %v", told, made, err)
+	}
+	if made, err = makeCgroups(func(string) error { return errors.New("no room") }); err == nil || len(made) > 0 {
+		t.Errorf("made %v though nothing was noted: %v", made, err)
+	}
+}
+
+// The program ends, and its caller is killed before it could clean up: the keeper
+// does it, without waiting for anyone to read the note.
+func TestCgroupsOfACallerThatDiesLater(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "note")
+	c, out := caller(t, t.Name(), path)
+	for range 2 {
+		if _, err := out.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var n note
+	data, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(data, &n)
+	}
+	if err != nil || n.First == nil {
+		t.Fatalf("%s: %v", data, err)
+	}
+	_ = syscall.Kill(c.Process.Pid, syscall.SIGSTOP)
+	_ = syscall.Kill(n.First.PID, syscall.SIGKILL)
+	time.Sleep(200 * time.Millisecond) // in which the keeper sees that end
+	_ = c.Process.Kill()
+	_ = c.Wait()
+	noneLeft(t, t.Name())
+	for _, dir := range n.Cgroups {
+		for deadline := time.Now().Add(settle); ; time.Sleep(5 * time.Millisecond) {
+			if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Errorf("%s is left", dir)
+				break
+			}
+		}
+	}
+	if _, err := Reap(path); err != nil {
+		t.Error(err)
+	}
 }
 
 // Whatever a note says, reading it ends, and no process of this machine fits it.

@@ -7,13 +7,15 @@ import (
 	"assay/internal/kit/plan"
 	"assay/internal/kit/row"
 	"assay/internal/kit/target"
+	"assay/internal/kit/telemetry"
 )
 
 // Event is a step that a user may want to see.
 type Event struct {
 	Kind  Kind
-	Plan  *plan.Plan // what is carried out; not to be changed
-	Arm   string     // whose target or run it is; empty: all that are up
+	Plan  *plan.Plan     // what is carried out; not to be changed
+	Todo  *plan.Schedule // what of it this try has to do; not to be changed
+	Arm   string         // whose target or run it is; empty: all that are up
 	Block int
 
 	Run  plan.Run       // of RunBegins, RunEnded and Cools
@@ -23,6 +25,10 @@ type Event struct {
 	// Reads grows by one with each read of the run's stream, about one a token
 	// where a server sends token by token. Of RunBegins.
 	Reads *atomic.Int64
+	// Last is a metric's newest readings on this machine, at no cost to it, while
+	// that run lasts; nil: nobody reads, or they say nothing of the target. Of
+	// RunBegins.
+	Last func(telemetry.Metric) []telemetry.Reading
 
 	Row    *row.Row       // of RunEnded
 	Target *target.Target // of TargetReady
@@ -47,7 +53,7 @@ const (
 )
 
 func (s *session) tell(e Event) {
-	e.Plan, e.Of = &s.Plan, s.runs
+	e.Plan, e.Todo, e.Of = &s.Plan, &s.todo, s.runs
 	if s.made > 0 {
 		each := time.Since(s.began) / time.Duration(s.made)
 		e.Left = new(each * time.Duration(s.runs-s.made))

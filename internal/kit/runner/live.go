@@ -3,7 +3,9 @@ package runner
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"path/filepath"
 	"slices"
@@ -181,10 +183,46 @@ func freePort() (int, error) {
 // prepare settles who counts tokens and cuts the prompts of the runs to come.
 func (s *session) prepare(l *live, runs []plan.Run) error {
 	l.threads, l.threadsErr = l.target.Threads()
+	if err := s.modelToldBy(l); err != nil {
+		return err
+	}
 	if l.tokens = l.files.Tokens; l.tokens == nil {
 		l.tokens = askServer(s.soft, l.target)
 	}
 	return s.cut(l, runs)
+}
+
+// modelToldBy hashes the model's file where only the server knows which it is. What
+// a server says of its files is taken for true on this machine only, and not where
+// the file's name holds another hash. An error is the user's interrupt: a file that
+// can't be read is one of which no hash is known.
+func (s *session) modelToldBy(l *live) error {
+	file := l.target.Identity.Found["model_file"]
+	m := &l.files.Model
+	if file == "" || m.FileSHA256 != nil || s.ModelAt == nil || !target.Loopback(l.target.URL) || !filepath.IsAbs(file) {
+		return nil
+	}
+	name := ModelBase(file)
+	told, err := s.ModelAt(s.soft, file)
+	switch sum, ok := strings.CutPrefix(name, "sha256-"); {
+	case s.soft.Err() != nil:
+		return s.soft.Err()
+	case err != nil:
+		m.Why = fmt.Sprintf("the server has it from %s, which can't be read here: %v", name, WithoutPath(err))
+	case ok && sum != told.FileSHA256["1"]:
+		m.Why = fmt.Sprintf("the server has it from %s, but the file of that name here is another one", name)
+	default:
+		m.FileSHA256, m.Why = told.FileSHA256, ""
+	}
+	return nil
+}
+
+// WithoutPath is an error of a file without the folders of this machine, for rows.
+func WithoutPath(err error) error {
+	if at := new(fs.PathError); errors.As(err, &at) {
+		return at.Err
+	}
+	return err
 }
 
 // askServer makes a counter of the server's own endpoints.

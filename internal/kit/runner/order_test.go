@@ -133,8 +133,18 @@ func TestTargetDiesInBlock3(t *testing.T) {
 		t.Fatalf("%+v, %v", sum, err)
 	}
 	want := []string{"b/warmup/a2/run-007", "b/measure/a2/run-008", "b/measure/a1/run-009"}
-	if diff := cmp.Diff(want, ids(whole(t, &c))[11:]); diff != "" {
+	all = whole(t, &c)
+	if diff := cmp.Diff(want, ids(all)[11:]); diff != "" {
 		t.Errorf("the second try: want -, got +:\n%s", diff)
+	}
+	// It is a start of its own, of the same block, and counts its requests anew.
+	if got := starts(all); got != "AAABBBCCDDDEEE" {
+		t.Errorf("starts %s", got)
+	}
+	for i, r := range all[11:] {
+		if r.Block != 1 || *r.RequestsSinceStart != i+1 {
+			t.Errorf("%s: block %d, request %d", r.RowID, r.Block, *r.RequestsSinceStart)
+		}
 	}
 }
 

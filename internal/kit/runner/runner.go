@@ -49,6 +49,9 @@ type Config struct {
 	Text    *prompt.Text      // that slices are cut from
 	Prompts map[string]string // the plan's prompt files, by their path in it
 	Root    string            // "/" but in tests: where the machine's facts are read
+	// ModelAt reads and hashes the model of which a path names the first file, for
+	// servers that tell it only once they run; nil: such files are not looked at.
+	ModelAt func(ctx context.Context, path string) (Model, error)
 
 	// Finish asks for an end after the run at hand, when it is closed; nil: nobody
 	// will ask. Cancelling the context of Run ends that run too.

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"assay/internal/kit/plan"
+	"assay/internal/kit/proc"
 	"assay/internal/kit/prompt"
 	"assay/internal/kit/row"
 	"assay/internal/kit/target/adapters"
@@ -31,10 +33,14 @@ import (
 //	REFUSE    number of the request that it answers with an error
 //	PACE      time between two tokens
 //	MUTE      it never gets ready
+//	HEALTH    its answer when it is
+//	LOGS      file to which it writes what follows it after a ":", and not to its output
 //	BROKEN    it says so and ends before it listens
 //	SAYS      what it logs before it listens; $PORT is its port
 //	SHIFT     it listens on another port than it was told to
 //	EAT       it takes 8 MiB of memory with each token
+//	LOADS     what it takes of memory before it listens, in MiB, within a limit of 64 MiB
+//	          that it sets to its own cgroup
 
 // said are four tokens of the built-in model.
 var said = []string{" was", " a", " very", " old"}
@@ -66,6 +72,20 @@ func serve(port string) {
 	if text := os.Getenv("SAYS"); text != "" {
 		fmt.Fprintln(os.Stderr, strings.ReplaceAll(text, "$PORT", port))
 	}
+	if file, text, ok := strings.Cut(os.Getenv("LOGS"), ":"); ok {
+		if err := os.WriteFile(file, []byte(text+"\n"), 0o644); err != nil {
+			panic(err)
+		}
+	}
+	if n, err := strconv.Atoi(os.Getenv("LOADS")); err == nil {
+		if why := limitOwn(64 << 20); why != "" {
+			fmt.Fprintln(os.Stderr, noLimit+why)
+			os.Exit(1)
+		}
+		for range n / 8 {
+			eat()
+		}
+	}
 	s := &server{seen: map[string]bool{}, pace: time.Millisecond}
 	if d, err := time.ParseDuration(os.Getenv("PACE")); err == nil {
 		s.pace = d
@@ -76,7 +96,7 @@ func serve(port string) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
-		fmt.Fprint(w, `{"status":"healthy","issues":[]}`)
+		fmt.Fprint(w, cmp.Or(os.Getenv("HEALTH"), `{"status":"healthy","issues":[]}`))
 	})
 	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"data":[{"id":"tiny","owned_by":"a test"}]}`)
@@ -84,6 +104,32 @@ func serve(port string) {
 	mux.HandleFunc("POST /v1/chat/completions", s.chat)
 	fmt.Fprintln(os.Stderr, http.ListenAndServe("127.0.0.1:"+port, mux))
 	os.Exit(1)
+}
+
+// eat takes 8 MiB.
+func eat() {
+	b := make([]byte, 8<<20)
+	for k := 0; k < len(b); k += 4096 {
+		b[k] = 1
+	}
+	eaten = append(eaten, b)
+}
+
+// noLimit begins what a server says that can't limit itself.
+const noLimit = "no limit can be set: "
+
+// limitOwn limits the memory of the cgroup that was made for this process, and of no
+// other; the text says why it can't.
+func limitOwn(bytes int) string {
+	g, err := proc.Root("/").MemoryCgroup("self")
+	if err != nil {
+		return err.Error()
+	}
+	dir := filepath.Join("/", g.Dirs[0])
+	if !strings.HasPrefix(filepath.Base(dir), "assay-target-") {
+		return "it has no cgroup of its own"
+	}
+	return limitMemory(dir, "", bytes)
 }
 
 // dies says whether the file of DIE names this request, and takes it away.
@@ -138,11 +184,7 @@ func (s *server) chat(w http.ResponseWriter, r *http.Request) {
 		}
 		time.Sleep(s.pace)
 		if os.Getenv("EAT") != "" {
-			b := make([]byte, 8<<20)
-			for k := 0; k < len(b); k += 4096 {
-				b[k] = 1
-			}
-			eaten = append(eaten, b)
+			eat()
 		}
 		say(`{"choices":[{"index":0,"delta":{"content":%q}}]}`, said[i%len(said)])
 	}

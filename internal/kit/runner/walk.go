@@ -28,15 +28,16 @@ type session struct {
 	trouble []error         // what is to be told at the end
 
 	began time.Time
-	runs  int // of this try
-	made  int // of these, behind us
+	todo  plan.Schedule // what this try has to do
+	runs  int           // of this try
+	made  int           // of these, behind us
 	sum   Summary
 }
 
 // run walks what is left of the plan, and leaves nothing running.
 func (s *session) run(ctx context.Context) error {
 	todo := s.Plan.Remaining(s.past.done)
-	s.runs, s.began = len(todo.Runs()), time.Now()
+	s.todo, s.runs, s.began = todo, len(todo.Runs()), time.Now()
 	defer s.machine.close()
 	err := s.walk(ctx, todo)
 	for _, step := range todo.Steps { // in a fixed order
@@ -154,6 +155,9 @@ func (s *session) do(ctx context.Context, run plan.Run) error {
 	default:
 		e.Reads = &l.reads
 		l.reads.Store(0)
+		if l.watched {
+			e.Last = s.look(l).Last
+		}
 		s.tell(e)
 		r, err = s.one(ctx, l, run, cool)
 	}

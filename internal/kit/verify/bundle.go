@@ -165,8 +165,8 @@ func (b *bundled) chain(ctx context.Context, c *check, f *os.File) error {
 			return err
 		}
 		if n++; n > len(b.Manifest.Rows) {
-			fault(n, "more lines than the %d of %s", len(b.Manifest.Rows), bundle.ManifestFile)
-			return nil
+			// Lines that the manifest does not bound are not looked at.
+			return fmt.Errorf("%s: more lines than the %d of %s", row.RowsFile, len(b.Manifest.Rows), bundle.ManifestFile)
 		}
 		told := b.Manifest.Rows[n-1]
 		sum := sha256.Sum256(line.Bytes)
