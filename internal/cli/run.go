@@ -42,6 +42,7 @@ already running, which is never stopped.
   assay run PLAN.yaml                               a plan: docs/plans.md
   assay run example:two-engines                     one of the shipped plans
   assay run PLAN.yaml --dry-run                     what it would do, and for how long
+  assay run DIR/plan.json --out OTHER               what DIR holds, measured again
   assay run --resume DIR                            go on where it was interrupted
   assay run --resume DIR PLAN.yaml                  ... with a plan that has more of the same
 
@@ -76,7 +77,7 @@ type runOptions struct {
 	ctx, promptFiles         []string
 	repeats, warmups         int
 	maxTokens, threads       int
-	temperature              float64
+	temperature, minSeconds  float64
 	seed                     int64
 	naturalStop              bool
 	runLimit                 time.Duration
@@ -124,10 +125,11 @@ func newRunCommand(env *Env) *cobra.Command {
 	f.IntVar(&o.repeats, "repeats", 6, "measured runs of each size")
 	f.IntVar(&o.warmups, "warmups", 1, "runs before them, marked and never summarised")
 	f.IntVar(&o.maxTokens, "max-tokens", 128, "tokens to generate in each run")
+	f.Float64Var(&o.minSeconds, "min-seconds", 0.25, "`seconds` that generating must take: more tokens are asked for by the rate of the first warm-up (default with --max-tokens or --natural-stop: 0)")
 	f.Float64Var(&o.temperature, "temperature", 0, "sampling temperature")
 	f.Int64Var(&o.seed, "seed", 0, "sampling seed (default: the server's)")
 	f.BoolVar(&o.naturalStop, "natural-stop", false, "let the model end before --max-tokens")
-	f.IntVarP(&o.threads, "threads", "t", 0, "compute threads of the engine (0: left to it)")
+	f.IntVarP(&o.threads, "threads", "t", 0, "compute threads of the engine (0: left to it; ours leaves a core to the kit)")
 	f.StringVarP(&o.textFile, "file", "f", "", "text `file` to cut prompts from, instead of the built-in books")
 	f.DurationVar(&o.runLimit, "run-limit", 30*time.Minute, "a run that takes longer is stopped and failed")
 	f.StringVar(&o.wallCommand, "wall-command", "", "shell `command` that prints the watts of a wall meter, a line a reading, until it is stopped")

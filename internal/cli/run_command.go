@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -56,6 +57,9 @@ func (o *runOptions) commandArm(more []string) (plan.Arm, error) {
 		return arm, usagef("--model-file: only our own engine has the built-in model (want a file)")
 	case arm.Model == "" && len(facts.ModelFlags) > 0 && !s.Has(facts.FetchFlags...):
 		return arm, usagef("--target %s: which model? (want -m FILE)", arm.Target)
+	}
+	if o.threads == 0 && arm.Target == "assay" && !s.Has("-t", "--threads") {
+		arm.Threads = new(max(1, runtime.NumCPU()-1)) // the kit reads and samples on the last one
 	}
 	if arm.Drafts = plan.Drafting(arm.Flags); arm.Name != "" {
 		return arm, nil

@@ -28,7 +28,7 @@ import (
 // planFlags make a plan, so they can't stand beside one.
 var planFlags = []string{
 	"url", "target", "model", "log", "model-file", "tokenizer", "ctx", "prompt-file", "repeats", "warmups", "max-tokens",
-	"temperature", "seed", "natural-stop", "threads", "file", "run-limit", "wall-command", "arm", "program",
+	"min-seconds", "temperature", "seed", "natural-stop", "threads", "file", "run-limit", "wall-command", "arm", "program",
 }
 
 // check refuses flags that contradict each other, or the plan.
@@ -156,9 +156,9 @@ func (o *runOptions) whatToRun(ctx context.Context, env *Env, file string) (*pla
 	case file == "":
 		return o.planOfFlags(ctx, env)
 	}
-	p, err := plan.Load(file, plan.Options{Targets: adapters.Names()})
+	p, err := loadPlan(file)
 	if err == nil {
-		err = p.CheckFiles()
+		err = p.CheckFiles(modelNames(env))
 	}
 	if err == nil && before != nil {
 		if err = p.Resumable(before); err != nil {
@@ -169,6 +169,17 @@ func (o *runOptions) whatToRun(ctx context.Context, env *Env, file string) (*pla
 		return nil, &exitError{ExitUsage, err}
 	}
 	return p, nil
+}
+
+// loadPlan reads a plan: a YAML file, or what an earlier run kept of its own beside
+// its rows, to make the same again.
+func loadPlan(file string) (*plan.Plan, error) {
+	if filepath.Base(file) == runner.PlanFile {
+		if p, err := runner.ReadPlan(filepath.Dir(file)); err == nil {
+			return p, nil
+		}
+	}
+	return plan.Load(file, plan.Options{Targets: adapters.Names()})
 }
 
 // keysAreThere sees to it that the variables which hold the arms' keys are set.
@@ -200,11 +211,19 @@ func (o *runOptions) findFiles(env *Env) error {
 	return nil
 }
 
+// tokensAtMost is how many tokens --min-seconds may ask for: a quarter of a second of
+// an engine that makes 4,000 a second, in which a millisecond of ours is little.
+const tokensAtMost = 1024
+
 // planOfFlags is a plan with one arm.
 func (o *runOptions) planOfFlags(ctx context.Context, env *Env) (*plan.Plan, error) {
 	p := plan.Defaults()
 	p.Warmups, p.Repeats, p.MaxTokens = o.warmups, o.repeats, o.maxTokens
 	p.Temperature, p.NaturalStop, p.RunLimit = &o.temperature, o.naturalStop, o.runLimit
+	if o.given("min-seconds") || !o.given("max-tokens") && !o.naturalStop && o.warmups > 0 {
+		p.MinSeconds = o.minSeconds
+		p.TokensAtMost = max(p.MaxTokens, tokensAtMost)
+	}
 	p.Text, p.Prompts, p.Contexts = o.textFile, o.promptFiles, nil
 	if o.given("seed") {
 		p.Seed = &o.seed

@@ -195,6 +195,10 @@ func (c *Conn) Do(ctx context.Context, req Request) (*Recording, error) {
 	c.used = true
 	stop := context.AfterFunc(ctx, func() { c.conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
+	defer calmly()()
+	if c.received != nil { // others wait in Go's poller, on no thread of their own
+		defer promptly()()
+	}
 
 	x := &exchange{c: c, rec: rec, t0: time.Now()}
 	rec.T0 = x.t0.UnixNano()
