@@ -80,7 +80,7 @@ func runDoctor(ctx context.Context, env *Env, o doctorOptions, file string) erro
 	if !(o.seconds >= 0 && o.seconds <= maxWatch) {
 		return usagef("--seconds: %v (want 0 to %d)", o.seconds, maxWatch)
 	}
-	p, err := doctorPlan(file)
+	p, err := doctorPlan(env, file)
 	if err != nil {
 		return &exitError{ExitUsage, err}
 	}
@@ -118,7 +118,7 @@ func examine(ctx context.Context, c doctor.Config, seconds float64) (doctor.Repo
 }
 
 // doctorPlan is the plan of a file, or what assay run does without one.
-func doctorPlan(file string) (*plan.Plan, error) {
+func doctorPlan(env *Env, file string) (*plan.Plan, error) {
 	if file == "" {
 		p := plan.Defaults()
 		p.Arms = []plan.Arm{{Name: "assay-seedling", Target: "assay", Model: seedling.Name}}
@@ -131,7 +131,7 @@ func doctorPlan(file string) (*plan.Plan, error) {
 	if p.Name == "" {
 		p.Name = file
 	}
-	return p, p.CheckFiles()
+	return p, p.CheckFiles(modelNames(env))
 }
 
 // planModels opens the model of each arm for its size, which also tells a file

@@ -166,6 +166,11 @@ type generated struct {
 	Tokens       int      `json:"completion_tokens"`
 	DecodeMS     float64  `json:"decode_ms"`
 	DecodeTokS   *float64 `json:"decode_tok_s"` // over completion_tokens-1
+
+	// Only where something was drafted.
+	Offered  *int `json:"drafts_offered,omitempty"`
+	Accepted *int `json:"drafts_accepted,omitempty"`
+	Rounds   *int `json:"rounds,omitempty"`
 }
 
 func newGenerated(model, text string, r engine.Result) generated {
@@ -184,5 +189,8 @@ func newGenerated(model, text string, r engine.Result) generated {
 	}
 	g.PromptTokS = perSecond(t.Prompt, g.PromptMS)
 	g.DecodeTokS = perSecond(t.Predicted-1, g.DecodeMS)
+	if t.Offered > 0 {
+		g.Offered, g.Accepted, g.Rounds = &t.Offered, &t.Accepted, &t.Rounds
+	}
 	return g
 }

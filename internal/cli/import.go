@@ -25,11 +25,13 @@ FILE is a result of llama-bench (-o json or jsonl), guidellm (json), AIPerf
 (profile_export.jsonl or profile_export_aiperf.json), vllm bench serve (json; with
 --save-detailed every request is a row), Ollama's bench (csv, benchstat or markdown)
 or Strata (matrix.json or a recorded run). Which it is, is told by its form. Of a
-folder, every file below it is read that is one of these.
+folder, every file below it is read that is one of these; one that is, but is broken,
+is told on stderr and left out.
 
 The rows are marked imported. They have the tool's own timing rule, no evidence,
-and the tool's record as it was. They are never compared with what Assay measured,
-unless you say assay compare --allow imported.
+and the tool's record as it was; what a file has beside its runs is in the first row.
+They are never compared with what Assay measured, unless you say assay compare
+--allow imported.
 
 EXIT STATUS
   0  ok
@@ -72,7 +74,7 @@ func runImport(env *Env, o importOptions, args []string) error {
 	var files []importedFile
 	var rows []*row.Row
 	for _, arg := range args {
-		more, err := readResults(arg, imported.Options{Version: Version, Arm: o.arm, Engine: o.engine})
+		more, err := readResults(env, arg, imported.Options{Version: Version, Arm: o.arm, Engine: o.engine})
 		if err != nil {
 			return &exitError{ExitUsage, err}
 		}
@@ -115,7 +117,7 @@ func appendRows(dir string, rows []*row.Row) error {
 }
 
 // readResults reads a file, or all of a folder that are results.
-func readResults(arg string, o imported.Options) ([]importedFile, error) {
+func readResults(env *Env, arg string, o imported.Options) ([]importedFile, error) {
 	info, err := os.Stat(arg)
 	if err != nil {
 		return nil, err
@@ -125,7 +127,6 @@ func readResults(arg string, o imported.Options) ([]importedFile, error) {
 		return []importedFile{f}, err
 	}
 	var out []importedFile
-	var first error
 	err = filepath.WalkDir(arg, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err
@@ -137,7 +138,7 @@ func readResults(arg string, o imported.Options) ([]importedFile, error) {
 			}
 		}
 		switch filepath.Ext(path) {
-		case ".json", ".jsonl", ".csv":
+		case ".json", ".jsonl", ".csv", ".md", ".markdown", ".benchstat", ".txt":
 		default:
 			return nil
 		}
@@ -150,23 +151,23 @@ func readResults(arg string, o imported.Options) ([]importedFile, error) {
 			return err
 		}
 		f, err := readResult(path, filepath.ToSlash(name), info, o)
-		if err != nil && first == nil {
-			first = err
-		}
-		if err == nil {
+		switch {
+		case err == nil:
 			out = append(out, f)
+		case !errors.Is(err, imported.ErrUnknown):
+			fmt.Fprintf(env.Stderr, "assay: left out: %v\n", err)
 		}
 		return nil
 	})
 	if err == nil && len(out) == 0 {
-		err = errors.Join(fmt.Errorf("%s: no file in it is a result (of %s)", arg, strings.Join(imported.Tools(), ", ")), first)
+		err = fmt.Errorf("%s: no file in it is a result (of %s)", arg, strings.Join(imported.Tools(), ", "))
 	}
 	return out, err
 }
 
 func readResult(path, name string, info fs.FileInfo, o imported.Options) (importedFile, error) {
 	if !info.Mode().IsRegular() || info.Size() > imported.MaxFile {
-		return importedFile{}, fmt.Errorf("%s: not a file, or of more than %d bytes", path, imported.MaxFile)
+		return importedFile{}, fmt.Errorf("%s: not a file, or of more than %d bytes: split it, or import its summary", path, imported.MaxFile)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -67,6 +68,20 @@ func findModel(env *Env, name string) (string, error) {
 	return m.Path, nil
 }
 
+// modelNames finds the models that a plan names in place of files. The stores are
+// read once, and only when there is such a name.
+func modelNames(env *Env) func(name string) (string, error) {
+	models := sync.OnceValue(func() *catalog.Catalog { return catalog.Read(catalog.Places(env.Getenv)) })
+	return func(name string) (string, error) {
+		m, err := models().Find(name)
+		var none *catalog.NotFoundError
+		if errors.As(err, &none) {
+			return "", fs.ErrNotExist
+		}
+		return m.Path, err
+	}
+}
+
 // openCounter reads the tokenizer, and the chat template if there is one, of a
 // model file, of the built-in model, or of a Hugging Face tokenizer.json.
 func openCounter(env *Env, name string) (*tokens.Counter, error) {
@@ -94,6 +109,7 @@ type engineFlags struct {
 	keyType   string
 	valueType string
 	mmap      bool
+	drafts    draftFlags
 }
 
 func (o *engineFlags) register(cmd *cobra.Command) {
@@ -105,6 +121,7 @@ func (o *engineFlags) register(cmd *cobra.Command) {
 	f.StringVar(&o.keyType, "cache-type-k", cacheType, "`format` of the keys that are kept: f16, q8_0 or f32")
 	f.StringVar(&o.valueType, "cache-type-v", cacheType, "`format` of the values that are kept: that of the keys")
 	f.BoolVar(&o.mmap, "mmap", false, "use the file's own pages instead of a copy in huge ones: a quicker start, slower tokens")
+	o.drafts.register(cmd)
 }
 
 // cacheType is the format in which keys and values are kept unless another one is
@@ -125,7 +142,7 @@ func (o *engineFlags) check() error {
 	case o.valueType != o.keyType:
 		return usagef("--cache-type-v: values are kept as the keys are (want %s, or --cache-type-k %s as well)", o.keyType, o.valueType)
 	}
-	return nil
+	return o.drafts.check()
 }
 
 // open opens the model and loads it, for one request at a time.
@@ -151,7 +168,9 @@ func (o *engineFlags) load(ctx context.Context, env *Env, f *gguf.File, slots in
 	}
 	bar := newProgress(env, "loading the model")
 	defer bar.clear()
-	return engine.Load(ctx, f, engine.Options{Threads: o.threads, Context: o.context, Slots: slots, CacheType: o.keyType, Mmap: o.mmap}, bar.update)
+	options := engine.Options{Threads: o.threads, Context: o.context, Slots: slots, CacheType: o.keyType, Mmap: o.mmap}
+	o.drafts.set(&options)
+	return engine.Load(ctx, f, options, bar.update)
 }
 
 // progress redraws one line of a terminal, at most ten times a second.

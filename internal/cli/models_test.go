@@ -168,3 +168,37 @@ func TestAmbiguousModel(t *testing.T) {
 		t.Errorf("status %d: %s", status, errs)
 	}
 }
+
+// TestModelsInPlans: a plan names models as -m does, and the paths of those stand in
+// the plan that is kept with the rows.
+func TestModelsInPlans(t *testing.T) {
+	getenv := stores(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "plan.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("arms:\n  - {name: a, model: org/seedling-GGUF}\n  - {name: b, model: \"ollama:seedling\"}\n  - {name: c, url: http://127.0.0.1:1, tokenizer: seedling-IQ3_S}\n")
+	status, out, errs := call(t, getenv, "run", file, "--dry-run", "--json")
+	if status != ExitOK {
+		t.Fatalf("status %d: %s", status, errs)
+	}
+	var got struct {
+		Plan struct{ Arms []struct{ Model, Tokenizer string } }
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err)
+	}
+	for i, end := range []string{"/snapshots/abc/seedling-IQ3_S.gguf", fmt.Sprintf("/blobs/sha256-%064d", 5), "/snapshots/abc/seedling-IQ3_S.gguf"} {
+		if a := got.Plan.Arms[i]; !strings.HasPrefix(a.Model+a.Tokenizer, getenv("HOME")) || !strings.HasSuffix(a.Model+a.Tokenizer, end) {
+			t.Errorf("arm %d: %+v, want a path that ends in %s", i, a, end)
+		}
+	}
+	write("arms: [{name: a, model: org/nothing}]\n")
+	status, _, errs = call(t, getenv, "run", file, "--dry-run")
+	if status != ExitUsage || !strings.Contains(errs, "plan.yaml:1:25: arms[0].model: there is no file "+dir+"/org/nothing (paths start from "+dir+"), and no model of that name (assay models lists those that are there)") {
+		t.Errorf("status %d: %s", status, errs)
+	}
+}

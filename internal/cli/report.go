@@ -16,6 +16,7 @@ import (
 	"assay/internal/kit/page"
 	kitreport "assay/internal/kit/report"
 	"assay/internal/kit/row"
+	"assay/internal/kit/runner"
 )
 
 const reportLong = `Make a report of rows: which arm is faster, by how much, and whether that can be
@@ -24,6 +25,7 @@ believed.
   assay report runs/today -o report.html
   assay report runs/before runs/after --split -o report.html
   assay report runs/today --md                  for a forum, an issue or a document
+  assay report runs/today --json                what it says, for a program
 
 DIR is a folder that holds ` + row.RowsFile + `, a folder of such folders, a file of rows, or -
 for standard input.
@@ -44,6 +46,7 @@ EXIT STATUS
 type reportOptions struct {
 	out    string
 	md     bool
+	json   bool
 	base   string
 	metric string
 	split  bool
@@ -60,8 +63,10 @@ func newReportCommand(env *Env) *cobra.Command {
 		RunE:  func(cmd *cobra.Command, args []string) error { return runReport(cmd.Context(), env, o, args) },
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.out, "output", "o", "", "`file` to write (default, with --md: standard output)")
+	f.StringVarP(&o.out, "output", "o", "", "`file` to write (default, with --md and --json: standard output)")
 	f.BoolVar(&o.md, "md", false, "write Markdown instead of HTML")
+	f.BoolVar(&o.json, "json", false, "write JSON instead of HTML: answer, summary and comparison")
+	cmd.MarkFlagsMutuallyExclusive("md", "json")
 	registerArmFlags(cmd, &o)
 	return cmd
 }
@@ -100,8 +105,8 @@ func runReport(ctx context.Context, env *Env, o reportOptions, args []string) er
 	if err := o.check(); err != nil {
 		return err
 	}
-	if o.out == "" && !o.md {
-		return usagef("-o: missing: name the file to write, such as -o report.html (or ask for --md)")
+	if o.out == "" && !o.md && !o.json {
+		return usagef("-o: missing: name the file to write, such as -o report.html (or ask for --md or --json)")
 	}
 	b := page.NewBuilder(o.page())
 	var folder *page.Folder
@@ -131,8 +136,11 @@ func runReport(ctx context.Context, env *Env, o reportOptions, args []string) er
 		return err
 	}
 	write := p.WriteHTML
-	if o.md {
+	switch {
+	case o.md:
 		write = p.WriteMarkdown
+	case o.json:
+		write = p.WriteJSON
 	}
 	if o.out == "" {
 		return write(env.Stdout)
@@ -187,8 +195,16 @@ func folderOf(path string) *page.Folder {
 	f := &page.Folder{Name: path, Path: filepath.Dir(path)}
 	if filepath.Base(path) == row.RowsFile {
 		f.Name = f.Path
+		if plan := filepath.Join(f.Path, runner.PlanFile); isThere(plan) {
+			f.Plan = plan
+		}
 	}
 	return f
+}
+
+func isThere(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // linkFrom is the relative URL of a folder, seen from another; "" when there is

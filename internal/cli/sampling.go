@@ -59,9 +59,13 @@ func (o *samplingFlags) request(prompt []int32) engine.Request {
 // printTimings says what a request cost, in one line. Rates are over n-1 tokens,
 // since the first one's time belongs to the prompt.
 func printTimings(w io.Writer, t engine.Timings, finish string) {
-	fmt.Fprintf(w, "prompt %d tokens in %.2f s (%s tok/s), %d generated in %.2f s (%s tok/s), finish %s\n",
+	drafts := ""
+	if t.Offered > 0 {
+		drafts = fmt.Sprintf(", drafts accepted %d of %d in %d rounds", t.Accepted, t.Offered, t.Rounds)
+	}
+	fmt.Fprintf(w, "prompt %d tokens in %.2f s (%s tok/s), %d generated in %.2f s (%s tok/s)%s, finish %s\n",
 		t.Prompt, t.PromptTime.Seconds(), rate(t.Prompt, t.PromptTime.Seconds()),
-		t.Predicted, t.DecodeTime.Seconds(), rate(t.Predicted-1, t.DecodeTime.Seconds()), finish)
+		t.Predicted, t.DecodeTime.Seconds(), rate(t.Predicted-1, t.DecodeTime.Seconds()), drafts, finish)
 }
 
 // rate is n per second, or a dash where there is nothing to divide.

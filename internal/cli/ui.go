@@ -36,6 +36,7 @@ EXIT STATUS
 
 type uiOptions struct {
 	reportOptions
+	json bool
 	host string
 	port int
 }
@@ -53,6 +54,7 @@ func newUICommand(env *Env) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.host, "host", "127.0.0.1", "`address` to listen on")
 	f.IntVar(&o.port, "port", 0, "port to listen on (0: a free one, which is printed)")
+	f.BoolVar(&o.json, "json", false, "print the address as JSON")
 	return cmd
 }
 
@@ -73,7 +75,14 @@ func runUI(ctx context.Context, env *Env, o uiOptions, dir string) error {
 		c.Token = rand.Text()
 		address += "?token=" + c.Token
 	}
-	fmt.Fprintf(env.Stderr, "assay ui: %s shows %s\n", address, dir)
+	if o.json {
+		err = printJSON(env, map[string]string{"url": address, "dir": dir})
+	} else {
+		_, err = fmt.Fprintf(env.Stderr, "assay ui: %s shows %s\n", address, dir)
+	}
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
 	if err := ui.New(c).Run(ctx, l); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}

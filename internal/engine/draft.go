@@ -62,14 +62,12 @@ func (g *generation) next(ctx context.Context, id int32) error {
 	w, a, t := &g.window, g.slot.ahead, &g.result.Timings
 	if a == nil {
 		w.start++
-		t.Rounds++
 		g.id[0] = id
 		return g.forward(ctx, g.id[:], g.slot.logits)
 	}
 	a.joined = append(a.joined, id)
 	if w.row < w.drafts && id == a.ids[1+w.row] {
 		w.row++
-		t.Accepted++
 		return g.ended(ctx)
 	}
 	g.measured()
@@ -92,9 +90,19 @@ func (g *generation) next(ctx context.Context, id int32) error {
 			a.ids[1+i] = guess.ID
 		}
 	}
+	return g.forward(ctx, a.ids[:1+w.drafts], g.windowLogits())
+}
+
+// count adds the token that was just drawn to those of a round: the first of a new
+// one, or a draft that was right and has its successor now. So tokens are one of the
+// prompt, one of each round, and the accepted drafts, however a request ends.
+func (w *window) count(t *Timings) {
+	if w.row > 0 {
+		t.Accepted++
+		return
+	}
 	t.Rounds++
 	t.Offered += w.drafts
-	return g.forward(ctx, a.ids[:1+w.drafts], g.windowLogits())
 }
 
 // windowLogits has room for the logits of the window's rows.

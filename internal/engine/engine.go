@@ -21,6 +21,7 @@ type Options struct {
 	CacheType string  // of keys and values: f16 (the default), q8_0 or f32
 	Drafts    int     // tokens that are guessed ahead in one pass, at most (spec.MaxDrafts); 0: none
 	DraftMinP float32 // a guess less likely than that is not tried
+	Drafter   string  // who guesses, when Drafts is not 0: spec.KindSuffix (the default) or spec.KindMTP
 
 	Mmap bool // use the file's own pages instead of a copy: it must stay open until Close, and is slower
 }

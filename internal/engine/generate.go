@@ -100,6 +100,8 @@ func (g *generation) run(ctx context.Context, emit func(Token) error) error {
 		now := time.Now()
 		if t.Predicted++; t.Predicted == 1 {
 			first, t.PromptTime = now, now.Sub(start)
+		} else {
+			g.window.count(t)
 		}
 		t.DecodeTime = now.Sub(first)
 		token := Token{ID: id, End: g.e.tokenizer.IsEOG(id), Timings: *t}

@@ -94,6 +94,11 @@ func Load(ctx context.Context, f *gguf.File, o Options, progress func(done, tota
 	case !(o.DraftMinP >= 0 && o.DraftMinP <= 1):
 		return nil, fmt.Errorf("draft min p: %g is not between 0 and 1", o.DraftMinP)
 	}
+	if o.Drafts == 0 {
+		o.Drafter = ""
+	} else if o.Drafter == "" {
+		o.Drafter = spec.KindSuffix
+	}
 	cacheType, err := kernel.ParseKVFormat(o.CacheType)
 	if err != nil {
 		return nil, err

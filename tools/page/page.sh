@@ -51,17 +51,28 @@ if [ -z "${ASSAY:-}" ]; then
 	CGO_ENABLED=0 go build -o "$ASSAY" ./cmd/assay
 fi
 
-# Two arms. Figures may be withheld on a busy machine (status 3): that is shown too.
-for threads in 1 2; do
-	status=0
-	"$ASSAY" run -t "$threads" --arm "t$threads" --ctx 512,2K --max-tokens 256 --out "$work/t$threads" --progress none >/dev/null || status=$?
-	case $status in 0 | 3) ;; *) echo "assay run ended with status $status" >&2 && exit 1 ;; esac
-done
-node tools/page/rows.mjs "$work/t1/rows.jsonl" 1000 >"$work/1000.jsonl"
-"$ASSAY" report "$work/t1" "$work/t2" -o "$work/two-arms.html"
+# A plan of two arms: a start of each in turns, A B B A. Figures may be withheld on a
+# busy machine (status 3): that is shown too.
+cat >"$work/plan.yaml" <<'END'
+name: one thread against two
+arms:
+  - name: t1
+    threads: 1
+  - name: t2
+    threads: 2
+contexts: [512, 2K]
+max_tokens: 1024
+repeats: 10
+END
+status=0
+"$ASSAY" run "$work/plan.yaml" --out "$work/two-arms" --progress none >/dev/null || status=$?
+case $status in 0 | 3) ;; *) echo "assay run ended with status $status" >&2 && exit 1 ;; esac
+rows=$work/two-arms/rows.jsonl
+node tools/page/rows.mjs "$rows" 1000 >"$work/1000.jsonl"
+"$ASSAY" report "$work/two-arms" -o "$work/two-arms.html"
 "$ASSAY" report internal/kit/row/testdata/seed-rows.jsonl -o "$work/seed.html"
 "$ASSAY" report "$work/1000.jsonl" -o "$work/1000.html"
-node tools/page/rows.mjs "$work/t1/rows.jsonl" 80 '<img/src=x/onerror=alert(1)><script>alert(2)</script>-goes-on-without-any-place-to-break-' >"$work/hostile.jsonl"
+node tools/page/rows.mjs "$rows" 80 '<img/src=x/onerror=alert(1)><script>alert(2)</script>-goes-on-without-any-place-to-break-' >"$work/hostile.jsonl"
 "$ASSAY" report "$work/hostile.jsonl" -o "$work/hostile.html"
 
 mkdir "$work/live"
@@ -72,7 +83,7 @@ for _ in $(seq 100); do
 	[ -n "$url" ] && break
 	sleep 0.1
 done
-node tools/page/check.mjs "$out" "$work/two-arms.html" "$work/seed.html" "$work/1000.html" "$work/hostile.html" "$url" "$work/live/rows.jsonl" "$work/t1/rows.jsonl"
+node tools/page/check.mjs "$out" "$work/two-arms.html" "$work/seed.html" "$work/1000.html" "$work/hostile.html" "$url" "$work/live/rows.jsonl" "$rows"
 kill -INT "$ui_pid"
 wait "$ui_pid"
 ui_pid=

@@ -15,6 +15,8 @@ for (let i = 0; i < Number(count); i++) {
   r.row_id = `${arm}/run-${i}`;
   r.repeat = Math.floor(i / 20);
   r.run = i + 1;
+  r.start_id = `${arm}-${r.repeat % 5}`;
+  r.slice_sha256 = String(contexts.indexOf(r.ctx)).repeat(64);
   r.prompt_tokens = 500 * 4 ** contexts.indexOf(r.ctx);
   r.withheld = []; // what a busy machine made of the run is of no interest here
   Object.assign(r, { decode_tok_s: 100, ttft_ms: r.prompt_tokens / 5, prompt_tok_s_client: 5000 });

@@ -38,6 +38,7 @@ type architecture struct {
 
 // architectures are those that can be made.
 var architectures = map[string]architecture{
+	"gpt-oss":  {checkQwen3MoE, metaGptOss, tensorsGptOss},
 	"qwen3moe": {checkQwen3MoE, metaQwen3MoE, tensorsQwen3MoE},
 }
 
@@ -52,6 +53,16 @@ var presets = map[string]shape{
 	"2.5b": {
 		arch: "qwen3moe", layers: 24, width: 1024, heads: 16, kvHeads: 4, headDim: 128,
 		experts: 64, used: 8, expertWidth: 512, vocab: 4096, context: 32768,
+	},
+	// The shape of gpt-oss-20b; its files are of the mix MXFP4_MOE.
+	"gpt-oss-20b": {
+		arch: "gpt-oss", layers: 24, width: 2880, heads: 64, kvHeads: 8, headDim: 64,
+		experts: 32, used: 4, expertWidth: 2880, vocab: 201088, context: 131072,
+	},
+	// The same with 2.2 billion weights, for benchmarks.
+	"gpt-oss-2b": {
+		arch: "gpt-oss", layers: 20, width: 1024, heads: 32, kvHeads: 4, headDim: 64,
+		experts: 32, used: 4, expertWidth: 1024, vocab: 4096, context: 32768,
 	},
 	// Small enough for tests.
 	"tiny": {
@@ -108,7 +119,7 @@ func (t *tensor) std() float64 {
 type mix func(s *shape, t *tensor) gguf.Type
 
 // mixes are the names that are no single format.
-var mixes = map[string]mix{"Q4_K_M": q4KM}
+var mixes = map[string]mix{"Q4_K_M": q4KM, "MXFP4_MOE": mxfp4MoE}
 
 // mixOf finds a mix by the name of a format, for all matrices the same, or of a
 // mix.
@@ -140,11 +151,20 @@ func q4KM(s *shape, t *tensor) gguf.Type {
 	return gguf.Q4_K
 }
 
+// mxfp4MoE is what gpt-oss comes in: MXFP4 for the experts, which are stacks of
+// matrices, and Q8_0 for the others.
+func mxfp4MoE(_ *shape, t *tensor) gguf.Type {
+	if len(t.dims) == 3 {
+		return gguf.MXFP4
+	}
+	return gguf.Q8_0
+}
+
 // fileTypes are llama.cpp's numbers for general.file_type; a file without one
 // is read all the same.
 var fileTypes = map[string]uint32{
 	"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 7, "Q2_K": 10, "Q3_K": 12, "Q4_K": 15, "Q4_K_M": 15, "Q5_K": 17, "Q6_K": 18,
-	"IQ3_XXS": 23, "IQ4_NL": 25, "IQ3_S": 26, "IQ4_XS": 30, "BF16": 32, "MXFP4": 38,
+	"IQ3_XXS": 23, "IQ4_NL": 25, "IQ3_S": 26, "IQ4_XS": 30, "BF16": 32, "MXFP4": 38, "MXFP4_MOE": 38,
 }
 
 // attentionGain is the gain of the matrix that adds attention's result to the

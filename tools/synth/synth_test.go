@@ -323,3 +323,35 @@ func routerName(layer int) string {
 	}
 	return ""
 }
+
+// gpt-oss comes with its experts in MXFP4 and the rest in Q8_0, and its stream
+// keeps its size.
+func TestGptOss(t *testing.T) {
+	m := tiny(t, "MXFP4_MOE", small, func(m *model) { m.arch = "gpt-oss" })
+	f := parsed(t, m)
+	for name, want := range map[string]gguf.Type{
+		"blk.1.ffn_up_exps.weight": gguf.MXFP4, "blk.1.attn_v.weight": gguf.Q8_0, "blk.1.ffn_up_exps.bias": gguf.F32, "blk.1.attn_sinks.weight": gguf.F32,
+	} {
+		if got, ok := f.Tensor(name); !ok || got.Type != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	r, err := ref.Load(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	largest := 0.0
+	r.Stream = func(_ int, _ string, x [][]float64) {
+		for _, v := range x {
+			squares := 0.0
+			for _, y := range v {
+				squares += y * y
+			}
+			largest = max(largest, math.Sqrt(squares/float64(len(v))))
+		}
+	}
+	r.Logits([]int32{5, 77, 1000, 4000})
+	if largest < 1 || largest > 4 {
+		t.Errorf("the stream grows to %g", largest)
+	}
+}

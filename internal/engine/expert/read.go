@@ -158,7 +158,6 @@ func (s *Store) load(j job, buf []byte) (l loaded, err error) {
 	}
 	s.packing <- struct{}{}
 	began = time.Now()
-	clear(mem)
 	(*view).Pack(data, 0)
 	l.pack = time.Since(began)
 	<-s.packing

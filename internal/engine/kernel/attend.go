@@ -43,7 +43,7 @@ func ParseKVFormat(name string) (KVFormat, error) {
 }
 
 // KVLayout is how the keys and values of one head are kept in a page of 256
-// positions.
+// positions. Values may have a size of their own.
 //
 //	keys    [16 groups][dim][16 positions], and in Q8 behind each group scales [dim/32][16 positions]
 //	values  [chunks of 64 dimensions][256 positions][64], and in Q8 behind all of them scales [chunks][256][2]
@@ -52,12 +52,21 @@ func ParseKVFormat(name string) (KVFormat, error) {
 // one position while scores are computed, and one dimension while values are
 // summed.
 type KVLayout struct {
-	Dim    int // a multiple of 32 in Q8
+	Dim    int // of keys; a multiple of 32 in Q8
 	Format KVFormat
+	Values int // dimensions of values; 0: as many as keys have
+}
+
+// ValueDim is the number of dimensions of values.
+func (l KVLayout) ValueDim() int {
+	if l.Values == 0 {
+		return l.Dim
+	}
+	return l.Values
 }
 
 func (l KVLayout) size() int   { return kvFormats[l.Format].size }
-func (l KVLayout) chunks() int { return (l.Dim + 63) / 64 }
+func (l KVLayout) chunks() int { return (l.ValueDim() + 63) / 64 }
 
 // group is the size of a group of keys.
 func (l KVLayout) group() int {
@@ -98,7 +107,7 @@ func (l KVLayout) Put(page []byte, pos int, key, value []float32, scratch []uint
 			keys[16*d+pos%16] = v
 		}
 		for c := range l.chunks() {
-			copy(floats(page[l.valuesAt()+c*l.chunk()+256*pos:][:256]), value[64*c:])
+			copy(floats(page[l.valuesAt()+c*l.chunk()+256*pos:][:256]), value[64*c:l.ValueDim()])
 		}
 	}
 }
@@ -113,7 +122,7 @@ func (l KVLayout) putF16(page []byte, pos int, key, value []float32, scratch []u
 		at += 16
 	}
 	for c := range l.chunks() {
-		v := value[64*c : min(64*c+64, l.Dim)]
+		v := value[64*c : min(64*c+64, l.ValueDim())]
 		to := unsafe.Slice((*uint16)(unsafe.Pointer(&page[l.valuesAt()+c*l.chunk()+128*pos])), len(v))
 		toHalf(to, v)
 	}
@@ -128,7 +137,9 @@ func (l KVLayout) putQ8(page []byte, pos int, key, value []float32) {
 			keys[16*(32*b+i)+pos%16] = byte(v)
 		}
 		putFloat(keys[16*l.Dim+64*b+4*(pos%16):], d)
-		d = quant.RoundBlock32(q[:], value[32*b:][:32])
+	}
+	for b := range l.ValueDim() / 32 {
+		d := quant.RoundBlock32(q[:], value[32*b:][:32])
 		copy(page[l.valuesAt()+b/2*l.chunk()+64*pos+b%2*32:], unsafe.Slice((*byte)(unsafe.Pointer(&q[0])), 32))
 		putFloat(page[l.scalesAt()+(b/2*PagePositions+pos)*8+b%2*4:], d)
 	}
@@ -153,20 +164,31 @@ func (l KVLayout) numbers(to []float32, b []byte) {
 	}
 }
 
-// At is dimension d of the key and of the value that a page keeps of position
-// pos, as attention sees them.
-func (l KVLayout) At(page []byte, pos, d int) (key, value float32) {
+// Key is dimension d of the key that a page keeps of position pos, as attention
+// sees it.
+func (l KVLayout) Key(page []byte, pos, d int) float32 {
 	var x [1]float32
 	group := page[pos/16*l.group():]
 	l.numbers(x[:], group[(16*d+pos%16)*l.size():])
-	key = x[0]
-	l.numbers(x[:], page[l.valuesAt()+d/64*l.chunk()+(64*pos+d%64)*l.size():])
-	value = x[0]
 	if l.Format == KVQ8 {
-		key = float32(floats(group[16*l.Dim+d/32*64+4*(pos%16):][:4])[0] * key)
-		value = float32(floats(page[l.scalesAt()+(d/64*PagePositions+pos)*8+d%64/32*4:][:4])[0] * value)
+		return float32(floats(group[16*l.Dim+d/32*64+4*(pos%16):][:4])[0] * x[0])
 	}
-	return key, value
+	return x[0]
+}
+
+// Value is dimension d of a position's value.
+func (l KVLayout) Value(page []byte, pos, d int) float32 {
+	var x [1]float32
+	l.numbers(x[:], page[l.valuesAt()+d/64*l.chunk()+(64*pos+d%64)*l.size():])
+	if l.Format == KVQ8 {
+		return float32(floats(page[l.scalesAt()+(d/64*PagePositions+pos)*8+d%64/32*4:][:4])[0] * x[0])
+	}
+	return x[0]
+}
+
+// At is dimension d of both.
+func (l KVLayout) At(page []byte, pos, d int) (key, value float32) {
+	return l.Key(page, pos, d), l.Value(page, pos, d)
 }
 
 // Heads is the most query rows that Attend takes at a time.
@@ -186,20 +208,33 @@ func NewAttention(l KVLayout) *Attention {
 	return &Attention{page: floats(aligned(4 * Heads * 64 * l.chunks()))}
 }
 
-// Add adds a page, of which n positions count, for rows (at most Heads) queries
-// that share its keys and values: q and out are [rows, Dim], queries already
-// scaled. Pages come in order, the first with first set; Finish follows the last.
-// quant.Attend is the definition.
+// Add is AddFrom for a page that counts from its first position on.
 func (a *Attention) Add(s *AttentionState, l KVLayout, page []byte, n, rows int, q, out []float32, first bool) {
-	scores(l, page, &a.weights, n, rows, q)
+	a.AddFrom(s, l, page, 0, n, rows, q, out, first)
+}
+
+// AddFrom adds a page, of which positions from to n count, for rows (at most
+// Heads) queries that share its keys and values: q is [rows, Dim], already scaled,
+// and out [rows, ValueDim]. Pages come in order, the first with first set; Finish
+// follows the last. quant.Look.Attend is the definition.
+func (a *Attention) AddFrom(s *AttentionState, l KVLayout, page []byte, from, n, rows int, q, out []float32, first bool) {
+	scores(l, page, &a.weights, from, n, rows, q)
+	a.weigh(s, l, page, from, n, rows, out, first)
+}
+
+// weigh adds a page whose scores are in a.weights.
+func (a *Attention) weigh(s *AttentionState, l KVLayout, page []byte, from, n, rows int, out []float32, first bool) {
 	var before, here [Heads]float32
 	for r := range rows {
 		row := a.weights[r*PagePositions:][:PagePositions]
-		groups := (n + 15) / 16
-		for i := n; i < 16*groups; i++ {
+		begin, end := from&^15, (n+15)&^15
+		for i := begin; i < from; i++ {
 			row[i] = float32(math.Inf(-1)) // weighs nothing
 		}
-		top, sum := softmaxPage(row[:16*groups])
+		for i := n; i < end; i++ {
+			row[i] = float32(math.Inf(-1))
+		}
+		top, sum := softmaxPage(row[begin:end])
 		if first {
 			s.top[r], s.sums[r] = top, sum
 			continue
@@ -209,9 +244,10 @@ func (a *Attention) Add(s *AttentionState, l KVLayout, page []byte, n, rows int,
 		s.sums[r] = float32(s.sums[r]*before[r]) + float32(sum*here[r])
 		s.top[r] = highest
 	}
-	weigh(l, page, &a.weights, n, rows, a.page)
+	weigh(l, page, &a.weights, from, n, rows, a.page)
+	dim := l.ValueDim()
 	for r := range rows {
-		o, p := out[r*l.Dim:][:l.Dim], a.page[r*64*l.chunks():][:l.Dim]
+		o, p := out[r*dim:][:dim], a.page[r*64*l.chunks():][:dim]
 		if first {
 			copy(o, p)
 		} else {
@@ -220,15 +256,33 @@ func (a *Attention) Add(s *AttentionState, l KVLayout, page []byte, n, rows int,
 	}
 }
 
-// Finish divides the results by the sums of their weights.
-func (s *AttentionState) Finish(l KVLayout, rows int, out []float32) {
-	for r := range rows {
-		divide(out[r*l.Dim:][:l.Dim], s.sums[r])
+// Sink adds a score for every row that weighs and gives nothing. It comes after
+// the last page.
+func (s *AttentionState) Sink(l KVLayout, rows int, sinks, out []float32) {
+	dim := l.ValueDim()
+	for r, sink := range sinks[:rows] {
+		highest := max(s.top[r], sink)
+		before, here := quant.Exp(s.top[r]-highest), quant.Exp(sink-highest)
+		s.sums[r] = float32(s.sums[r]*before) + here
+		s.top[r] = highest
+		Scale(out[r*dim:][:dim], before)
 	}
 }
 
-func scoresGeneric(l KVLayout, page []byte, w *[Heads * PagePositions]float32, n, rows int, q []float32) {
-	for g := range (n + 15) / 16 {
+// Finish divides the results by the sums of their weights.
+func (s *AttentionState) Finish(l KVLayout, rows int, out []float32) {
+	dim := l.ValueDim()
+	for r := range rows {
+		divide(out[r*dim:][:dim], s.sums[r])
+	}
+}
+
+// firstGroup is where scores begin to be computed for positions from on: a
+// multiple of four groups, since kernels may take as many at a time.
+func firstGroup(from int) int { return from / 64 * 4 }
+
+func scoresGeneric(l KVLayout, page []byte, w *[Heads * PagePositions]float32, from, n, rows int, q []float32) {
+	for g := firstGroup(from); g < (n+15)/16; g++ {
 		keys := page[g*l.group():][:l.group()]
 		var s [Heads][16]float32
 		var k [16]float32
@@ -252,12 +306,12 @@ func scoresGeneric(l KVLayout, page []byte, w *[Heads * PagePositions]float32, n
 	}
 }
 
-func weighGeneric(l KVLayout, page []byte, w *[Heads * PagePositions]float32, n, rows int, out []float32) {
+func weighGeneric(l KVLayout, page []byte, w *[Heads * PagePositions]float32, from, n, rows int, out []float32) {
 	for c := range l.chunks() {
 		values := page[l.valuesAt()+c*l.chunk():][:l.chunk()]
 		var s [Heads][64]float32
 		var v [64]float32
-		for i := range n {
+		for i := from; i < n; i++ {
 			l.numbers(v[:], values[64*i*l.size():])
 			if l.Format == KVQ8 {
 				scales := floats(page[l.scalesAt()+(c*PagePositions+i)*8:][:8])

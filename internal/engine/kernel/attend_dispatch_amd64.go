@@ -45,38 +45,39 @@ func rowsAtOnce(rows int) int {
 	return min(rows, 2)
 }
 
-func scores(l KVLayout, page []byte, w *[Heads * PagePositions]float32, n, rows int, q []float32) {
+func scores(l KVLayout, page []byte, w *[Heads * PagePositions]float32, from, n, rows int, q []float32) {
 	if level == None {
-		scoresGeneric(l, page, w, n, rows, q)
+		scoresGeneric(l, page, w, from, n, rows, q)
 		return
 	}
-	kernels, groups := &scoresKernels[level][l.Format], (n+15)/16
+	g := firstGroup(from)
+	kernels, groups := &scoresKernels[level][l.Format], (n+15)/16-g
 	if level == AVX512 {
 		groups = (groups + 3) / 4 // it takes four at a time; a page is full of them
 	}
 	for r := 0; r < rows; {
 		k := rowsAtOnce(rows - r)
-		kernels[k](&page[0], &q[r*l.Dim], l.Dim, &w[r*PagePositions], groups, l.group())
+		kernels[k](&page[g*l.group()], &q[r*l.Dim], l.Dim, &w[r*PagePositions+16*g], groups, l.group())
 		r += k
 	}
 }
 
-func weigh(l KVLayout, page []byte, w *[Heads * PagePositions]float32, n, rows int, out []float32) {
+func weigh(l KVLayout, page []byte, w *[Heads * PagePositions]float32, from, n, rows int, out []float32) {
 	if level == None {
-		weighGeneric(l, page, w, n, rows, out)
+		weighGeneric(l, page, w, from, n, rows, out)
 		return
 	}
 	kernels, stride := &weighKernels[level][l.Format], 64*l.chunks()
 	for r := 0; r < rows; {
 		k := rowsAtOnce(rows - r)
 		for c := range l.chunks() {
-			v := page[l.valuesAt()+c*l.chunk():]
+			v, weights := page[l.valuesAt()+c*l.chunk()+64*from*l.size():], &w[r*PagePositions+from]
 			scales := &w[0] // not read where there are none
 			if l.Format == KVQ8 {
-				scales = (*float32)(unsafe.Pointer(&page[l.scalesAt()+c*PagePositions*8]))
+				scales = (*float32)(unsafe.Pointer(&page[l.scalesAt()+(c*PagePositions+from)*8]))
 			}
 			if level == AVX512 {
-				kernels[k](&v[0], scales, &w[r*PagePositions], n, &out[r*stride+64*c], stride, 8)
+				kernels[k](&v[0], scales, weights, n-from, &out[r*stride+64*c], stride, 8)
 				continue
 			}
 			for i := range 4 { // sixteen dimensions at a time
@@ -84,7 +85,7 @@ func weigh(l KVLayout, page []byte, w *[Heads * PagePositions]float32, n, rows i
 				if l.Format == KVQ8 {
 					s = (*float32)(unsafe.Add(unsafe.Pointer(scales), i/2*4))
 				}
-				kernels[k](&v[at], s, &w[r*PagePositions], n, &out[r*stride+64*c+16*i], stride, 8)
+				kernels[k](&v[at], s, weights, n-from, &out[r*stride+64*c+16*i], stride, 8)
 			}
 		}
 		r += k

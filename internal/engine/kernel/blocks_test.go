@@ -12,14 +12,22 @@ import (
 var floatFormats = []gguf.Type{gguf.F32, gguf.F16, gguf.BF16}
 
 var quantFormats = []gguf.Type{
-	gguf.Q8_0, gguf.Q4_0, gguf.IQ4_NL, gguf.MXFP4,
+	gguf.Q8_0, gguf.Q4_0, gguf.Q5_0, gguf.IQ4_NL, gguf.MXFP4,
 	gguf.Q2_K, gguf.Q3_K, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K, gguf.IQ3_XXS, gguf.IQ3_S, gguf.IQ4_XS,
+}
+
+// Formats that are decoded before they are multiplied.
+var decodedFormats = []gguf.Type{
+	gguf.Q4_1, gguf.Q5_1, gguf.Q1_0, gguf.Q2_0, gguf.NVFP4, gguf.TQ1_0, gguf.TQ2_0,
+	gguf.IQ2_XXS, gguf.IQ2_XS, gguf.IQ2_S, gguf.IQ1_S, gguf.IQ1_M,
 }
 
 // halfScales are where a format's blocks hold half floats.
 var halfScales = map[gguf.Type][]int{
-	gguf.Q8_0: {0}, gguf.Q4_0: {0}, gguf.IQ4_NL: {0}, gguf.Q2_K: {80, 82}, gguf.Q3_K: {108},
+	gguf.Q8_0: {0}, gguf.Q4_0: {0}, gguf.Q5_0: {0}, gguf.IQ4_NL: {0}, gguf.Q2_K: {80, 82}, gguf.Q3_K: {108},
 	gguf.Q4_K: {0, 2}, gguf.Q5_K: {0, 2}, gguf.Q6_K: {208}, gguf.IQ3_XXS: {0}, gguf.IQ3_S: {0}, gguf.IQ4_XS: {0},
+	gguf.Q4_1: {0, 2}, gguf.Q5_1: {0, 2}, gguf.Q1_0: {0}, gguf.Q2_0: {0}, gguf.TQ1_0: {52}, gguf.TQ2_0: {64},
+	gguf.IQ2_XXS: {0}, gguf.IQ2_XS: {0}, gguf.IQ2_S: {0}, gguf.IQ1_S: {0},
 }
 
 // randomRows are random blocks: every code, index, sign and scale occurs. Half

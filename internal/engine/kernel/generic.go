@@ -20,13 +20,32 @@ var halves = sync.OnceValue(func() *[1 << 16]float32 {
 
 var rowPool = sync.Pool{New: func() any { return new([]float32) }}
 
-func (m *Matrix) mulFloatGeneric(out []float32, stride int, a *Acts, r0, r1 int, routes []Route) {
+// rowScratch is room for a row of n floats, aligned to a cache line; the pointer
+// goes back to rowPool.
+func rowScratch(n int) (*[]float32, []float32) {
 	p := rowPool.Get().(*[]float32)
-	defer rowPool.Put(p)
-	if len(*p) < m.Cols {
-		*p = make([]float32, m.Cols)
+	if len(*p) < n {
+		*p = floats(aligned(4 * n))
 	}
-	w, table := (*p)[:m.Cols], halves()
+	return p, (*p)[:n]
+}
+
+// mulDecoded is for formats whose weights are decoded to float32 first: each row
+// once, then as a row of an F32 matrix.
+func (m *Matrix) mulDecoded(out []float32, stride int, a *Acts, r0, r1 int, routes []Route) {
+	p, w := rowScratch(m.Cols)
+	defer rowPool.Put(p)
+	row := Matrix{Type: gguf.F32, Rows: 1, Cols: m.Cols, rowBytes: 4 * m.Cols, data: bytesOfFloats(w)}
+	for r := r0; r < r1; r++ {
+		quant.Decode(m.Type, w, m.Row(r))
+		row.mulFloat(out[r:], stride, a, 0, 1, routes)
+	}
+}
+
+func (m *Matrix) mulFloatGeneric(out []float32, stride int, a *Acts, r0, r1 int, routes []Route) {
+	p, w := rowScratch(m.Cols)
+	defer rowPool.Put(p)
+	table := halves()
 	for r := r0; r < r1; r++ {
 		row := m.Row(r)
 		switch m.Type {
@@ -76,6 +95,9 @@ func (m *Matrix) mul32(out []float32, stride int, a *Acts, r0, r1 int, routes []
 				for i := range w {
 					w[i] = int8(block[2+i])
 				}
+			case gguf.Q5_0:
+				d = table[binary.LittleEndian.Uint16(block)]
+				codes5(&w, block)
 			default:
 				if m.Type == gguf.MXFP4 {
 					d = quant.HalfExponent(block[0])
@@ -92,6 +114,15 @@ func (m *Matrix) mul32(out []float32, stride int, a *Acts, r0, r1 int, routes []
 				out[int(t.Out)*stride+r] += float32(float32(isum) * float32(d*dx))
 			}
 		}
+	}
+}
+
+// codes5 are the weights of a block of Q5_0.
+func codes5(w *[32]int8, block []byte) {
+	fifth := binary.LittleEndian.Uint32(block[2:])
+	for i, q := range block[6:22] {
+		w[i] = int8(q&15|byte(fifth>>i&1)<<4) - 16
+		w[16+i] = int8(q>>4|byte(fifth>>(16+i)&1)<<4) - 16
 	}
 }
 

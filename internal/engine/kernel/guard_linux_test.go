@@ -87,20 +87,21 @@ func TestRowsStayInside(t *testing.T) {
 	atEachLevel(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 9))
 		end := func(x []float32) []float32 { return as[float32](atPageEnd(t, bytesOf(x))) }
-		for _, l := range []KVLayout{{64, KVF16}, {80, KVF16}, {96, KVQ8}, {128, KVF32}} {
-			t.Run(fmt.Sprintf("%s/%d", l.Format, l.Dim), func(t *testing.T) {
+		for _, l := range []KVLayout{{64, KVF16, 0}, {80, KVF16, 0}, {96, KVQ8, 0}, {128, KVF32, 0}, {80, KVF16, 64}, {32, KVQ8, 96}} {
+			t.Run(fmt.Sprintf("%s/%d-%d", l.Format, l.Dim, l.ValueDim()), func(t *testing.T) {
 				page := atPageEnd(t, make([]byte, l.Bytes()))
-				k, v := end(randomActs(r, l.Dim, 0)), end(randomActs(r, l.Dim, 0))
+				k, v := end(randomActs(r, l.Dim, 0)), end(randomActs(r, l.ValueDim(), 0))
 				for pos := range PagePositions {
 					l.Put(page, pos, k, v, make([]uint16, l.Dim))
 				}
 				a := NewAttention(l)
 				a.page = end(a.page)
 				for rows := 1; rows <= Heads; rows++ {
-					q, out := end(randomActs(r, rows*l.Dim, 0)), end(make([]float32, rows*l.Dim))
+					q, out := end(randomActs(r, rows*l.Dim, 0)), end(make([]float32, rows*l.ValueDim()))
 					var s AttentionState
 					a.Add(&s, l, page, PagePositions, rows, q, out, true)
 					a.Add(&s, l, page, 3, rows, q, out, false)
+					a.AddFrom(&s, l, page, 200, PagePositions, rows, q, out, false)
 					s.Finish(l, rows, out)
 				}
 			})
@@ -114,6 +115,8 @@ func TestRowsStayInside(t *testing.T) {
 			x, y, z := end(randomActs(r, n, 0)), end(randomActs(r, n, 0)), end(randomActs(r, n, 0))
 			RMSNorm(x, y, z, 1e-6)
 			SiLUMul(x, y)
+			GELUMul(x, y)
+			ClampedSwiGLU(x, y, 7)
 			Axpy(x, y, 2)
 			Add(x, y)
 			Rope(x, y, z, z)

@@ -14,7 +14,7 @@ const PanelRows = 16
 // halves of floats), then the lines of both. With an odd number of blocks the
 // last pair ends after its first.
 //
-//	Q8_0                   8 lines; weight 4k.. in line k, offset by 128
+//	Q8_0, Q5_0             8 lines; weight 4k.. in line k, offset by 128
 //	Q4_0, IQ4_NL, MXFP4    4 lines; the codes of weights 4k.. and 16+4k.. in line k
 //
 // Super-blocks of 256: four groups of 64 weights, then scales. A group has
@@ -30,6 +30,9 @@ const PanelRows = 16
 //	Q2_K     pairs; scales and minima as in the file, in the order of Q6_K; d, dmin
 //	Q3_K     pairs, third bits; as Q6_K
 //
+// Q5_0 is kept as Q8_0 is: half as much memory again as the file's, for no kernels
+// of its own. It is what files have where a row is no multiple of 256.
+//
 // IQ3_S loses nothing: its magnitudes are the odd numbers 1 to 15, so magnitude
 // and sign together are 16 values, and so are those of IQ3_XXS.
 type layout struct {
@@ -42,6 +45,7 @@ type layout struct {
 
 var layouts = map[gguf.Type]*layout{
 	gguf.Q8_0:    {elements: 32, head: 64, group: 512, pack: (*layout).packQ8_0},
+	gguf.Q5_0:    {elements: 32, head: 64, group: 512, pack: (*layout).packQ5_0},
 	gguf.Q4_0:    {elements: 32, head: 64, group: 256, pack: (*layout).packNibbles32},
 	gguf.IQ4_NL:  {elements: 32, head: 64, group: 256, pack: (*layout).packNibbles32},
 	gguf.MXFP4:   {elements: 32, head: 64, group: 256, pack: (*layout).packMXFP4},

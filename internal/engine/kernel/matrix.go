@@ -44,7 +44,7 @@ func PanelBytes(t gguf.Type, rows, cols int) int {
 }
 
 // NewPanels is a matrix in panels, which Pack fills. dst holds PanelBytes bytes,
-// all zero before they are filled, and starts at a multiple of 64.
+// whatever they are, and starts at a multiple of 64.
 func NewPanels(t gguf.Type, rows, cols int, dst []byte) *Matrix {
 	n := PanelBytes(t, rows, cols)
 	elements, size := t.Block()
@@ -68,8 +68,12 @@ func (m *Matrix) Pack(src []byte, first int) {
 	}
 }
 
-// packPanel fills a panel, which must be zero.
+// packPanel fills a panel from up to 16 rows. Those that are missing are zero.
 func (m *Matrix) packPanel(dst, src []byte) {
+	if len(src) == PanelRows*m.rowBytes && m.packRows(dst, src) {
+		return
+	}
+	clear(dst)
 	for r := 0; len(src) > 0; r++ {
 		m.layout.pack(m.layout, dst, src[:m.rowBytes], r)
 		src = src[m.rowBytes:]
@@ -123,6 +127,8 @@ func (m *Matrix) Mul(out []float32, stride int, a *Acts, r0, r1 int, routes []Ro
 		m.mulPanels(out, stride, a, r0, r1, routes)
 	case m.Type == gguf.F32 || m.Type == gguf.F16 || m.Type == gguf.BF16:
 		m.mulFloat(out, stride, a, r0, r1, routes)
+	case a.Rounding == quant.RoundF32:
+		m.mulDecoded(out, stride, a, r0, r1, routes)
 	default:
 		m.mulGeneric(out, stride, a, r0, r1, routes)
 	}
@@ -141,7 +147,7 @@ func (m *Matrix) Row(r int) []byte {
 func (m *Matrix) DecodeRow(dst []float32, r int) {
 	row := m.Row(r)
 	elements, size := m.Type.Block()
-	if elements < 256 {
+	if elements < 256 || quant.RoundingOf(m.Type) != quant.RoundQ8_K {
 		quant.Decode(m.Type, dst, row)
 		return
 	}

@@ -23,6 +23,7 @@ var panelKernels = [...]map[gguf.Type]*tiles{
 	None: nil,
 	AVX2: {
 		gguf.Q8_0:    {one: [9]tileFunc{1: q8t1AVX2, q8t2AVX2}},
+		gguf.Q5_0:    {one: [9]tileFunc{1: q8t1AVX2, q8t2AVX2}},
 		gguf.Q4_0:    {one: [9]tileFunc{1: q4_0t1AVX2, q4_0t2AVX2}},
 		gguf.IQ4_NL:  {one: [9]tileFunc{1: iq4nlt1AVX2, iq4nlt2AVX2}},
 		gguf.MXFP4:   {one: [9]tileFunc{1: mxfp4t1AVX2, mxfp4t2AVX2}},
@@ -37,6 +38,7 @@ var panelKernels = [...]map[gguf.Type]*tiles{
 	},
 	AVX512: {
 		gguf.Q8_0:    {one: [9]tileFunc{1: q8r1t1, q8r1t2, q8r1t3, q8r1t4, q8r1t5, q8r1t6, nil, q8r1t8}, two: q8r2t6},
+		gguf.Q5_0:    {one: [9]tileFunc{1: q8r1t1, q8r1t2, q8r1t3, q8r1t4, q8r1t5, q8r1t6, nil, q8r1t8}, two: q8r2t6},
 		gguf.Q4_0:    {one: [9]tileFunc{1: q4_0t1, q4_0t2, q4_0t3, q4_0t4, q4_0t5, q4_0t6}},
 		gguf.IQ4_NL:  {one: [9]tileFunc{1: iq4nlt1, iq4nlt2, iq4nlt3, iq4nlt4, iq4nlt5, iq4nlt6}},
 		gguf.MXFP4:   {one: [9]tileFunc{1: mxfp4t1, mxfp4t2, mxfp4t3, mxfp4t4, mxfp4t5, mxfp4t6}},
@@ -129,7 +131,6 @@ func (m *Matrix) mulRepacked(k *tiles, out []float32, stride int, a *Acts, p0, p
 	}
 	d := (*scratch)[:m.panel]
 	for p := p0; p < p1; p++ {
-		clear(d)
 		m.packPanel(d, m.data[p*PanelRows*m.rowBytes:min((p+1)*PanelRows, m.Rows)*m.rowBytes])
 		m.mulOne(k, d, out[p*PanelRows:], stride, a, p, routes)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"assay/internal/engine/quant"
@@ -48,7 +49,7 @@ func acts(r *rand.Rand, t gguf.Type, n, cols int) (*Acts, *quant.Acts) {
 // rows and blocks, 1 to 40 tokens, any cut of the rows, any routing.
 func TestMulHasTheBitsOfDot(t *testing.T) {
 	atEachLevel(t, func(t *testing.T) {
-		for _, typ := range append(floatFormats, quantFormats...) {
+		for _, typ := range slices.Concat(floatFormats, quantFormats, decodedFormats) {
 			widths := []int{256, 512, 1280}
 			if elements, _ := typ.Block(); elements == 32 {
 				widths = []int{32, 96, 512}

@@ -12,6 +12,14 @@ func aligned(n int) []byte {
 	return b[o : o+n : o+n]
 }
 
+// bytesOfFloats views float32 as bytes.
+func bytesOfFloats(x []float32) []byte {
+	if len(x) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(&x[0])), 4*len(x))
+}
+
 // floats views bytes, aligned to four, as float32.
 func floats(b []byte) []float32 {
 	if len(b) == 0 {

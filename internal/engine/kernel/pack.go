@@ -19,6 +19,19 @@ func (l *layout) packQ8_0(dst, row []byte, r int) {
 	}
 }
 
+func (l *layout) packQ5_0(dst, row []byte, r int) {
+	var w [32]int8
+	for b := range len(row) / 22 {
+		x := row[22*b:][:22]
+		scales, lines := l.at(b)
+		copy(dst[scales+2*r:], x[:2])
+		codes5(&w, x)
+		for i, v := range w {
+			dst[lines+64*(i/4)+4*r+i%4] = byte(v) ^ 0x80
+		}
+	}
+}
+
 // packNibbles32 is for Q4_0 and IQ4_NL, whose 16 bytes of codes already pair
 // weights i and 16+i.
 func (l *layout) packNibbles32(dst, row []byte, r int) {
@@ -32,13 +45,20 @@ func (l *layout) packNibbles32(dst, row []byte, r int) {
 	}
 }
 
+// mxfp4Scales are the scales of MXFP4 by their code. A power of two, subnormal ones
+// included, fits the upper half of a float.
+var mxfp4Scales = func() (d [256]uint16) {
+	for i := range d {
+		d[i] = uint16(math.Float32bits(quant.HalfExponent(byte(i))) >> 16)
+	}
+	return
+}()
+
 func (l *layout) packMXFP4(dst, row []byte, r int) {
 	for b := range len(row) / 17 {
 		x := row[17*b:][:17]
 		scales, lines := l.at(b)
-		// A power of two, subnormal ones included, fits the upper half of a float.
-		d := math.Float32bits(quant.HalfExponent(x[0]))
-		binary.LittleEndian.PutUint16(dst[scales+2*r:], uint16(d>>16))
+		binary.LittleEndian.PutUint16(dst[scales+2*r:], mxfp4Scales[x[0]])
 		for k := range 4 {
 			copy(dst[lines+64*k+4*r:], x[1+4*k:][:4])
 		}

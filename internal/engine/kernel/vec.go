@@ -16,6 +16,14 @@ func RMSNorm(out, x, gamma []float32, eps float32) {
 // SiLUMul sets gate to silu(gate)*up.
 func SiLUMul(gate, up []float32) { siluMul(gate, up[:len(gate)]) }
 
+// GELUMul sets gate to gelu(gate)*up.
+func GELUMul(gate, up []float32) { geluMul(gate, up[:len(gate)]) }
+
+// ClampedSwiGLU sets gate to quant.ClampedSwiGLU of gate and up.
+func ClampedSwiGLU(gate, up []float32, limit float32) {
+	clampedSwiGLU(gate, up[:len(gate)], limit)
+}
+
 // Axpy adds w*x to out, element by element.
 func Axpy(out, x []float32, w float32) { axpy(out, x[:len(out)], w) }
 
@@ -26,6 +34,17 @@ func Add(out, x []float32) { added(out, x[:len(out)]) }
 func Rope(x, y, cos, sin []float32) {
 	n := len(x)
 	rope(x, y[:n], cos[:n], sin[:n])
+}
+
+// RopeAdjacent turns pairs: x[2j], x[2j+1] by the angle whose cosine and sine are
+// given.
+func RopeAdjacent(x, cos, sin []float32) {
+	x, sin = x[:2*len(cos)], sin[:len(cos)]
+	for j, c := range cos {
+		u, v := x[2*j], x[2*j+1]
+		x[2*j] = float32(u*c) - float32(v*sin[j])
+		x[2*j+1] = float32(u*sin[j]) + float32(v*c)
+	}
 }
 
 // Scale multiplies x by s.
@@ -78,6 +97,18 @@ func scaledGeneric(out, x, gamma []float32, scale float32) {
 func siluMulGeneric(gate, up []float32) {
 	for i, u := range up {
 		gate[i] = float32(quant.SiLU(gate[i]) * u)
+	}
+}
+
+func geluMulGeneric(gate, up []float32) {
+	for i, u := range up {
+		gate[i] = float32(quant.GELU(gate[i]) * u)
+	}
+}
+
+func clampedSwiGLUGeneric(gate, up []float32, limit float32) {
+	for i, u := range up {
+		gate[i] = quant.ClampedSwiGLU(gate[i], u, limit)
 	}
 }
 

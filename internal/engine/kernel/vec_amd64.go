@@ -24,6 +24,12 @@ func ropeAVX512(x, y, cos, sin *float32, n int)
 func siluMulAVX512(gate, up *float32, n int)
 
 //go:noescape
+func geluMulAVX512(gate, up *float32, n int)
+
+//go:noescape
+func clampedSwiGLUAVX512(gate, up *float32, limit float32, n int)
+
+//go:noescape
 func softmaxPageAVX512(w *float32, n int, top, sum *float32)
 
 //go:noescape
@@ -49,6 +55,12 @@ func ropeAVX2(x, y, cos, sin *float32, n int)
 
 //go:noescape
 func siluMulAVX2(gate, up *float32, n int)
+
+//go:noescape
+func geluMulAVX2(gate, up *float32, n int)
+
+//go:noescape
+func clampedSwiGLUAVX2(gate, up *float32, limit float32, n int)
 
 //go:noescape
 func softmaxPageAVX2(w *float32, n int, top, sum *float32)

@@ -50,6 +50,30 @@ func siluMul(gate, up []float32) {
 	siluMulGeneric(gate[16*n:], up[16*n:])
 }
 
+func geluMul(gate, up []float32) {
+	n := sixteens(len(gate))
+	switch {
+	case n == 0:
+	case level == AVX512:
+		geluMulAVX512(&gate[0], &up[0], n)
+	default:
+		geluMulAVX2(&gate[0], &up[0], n)
+	}
+	geluMulGeneric(gate[16*n:], up[16*n:])
+}
+
+func clampedSwiGLU(gate, up []float32, limit float32) {
+	n := sixteens(len(gate))
+	switch {
+	case n == 0:
+	case level == AVX512:
+		clampedSwiGLUAVX512(&gate[0], &up[0], limit, n)
+	default:
+		clampedSwiGLUAVX2(&gate[0], &up[0], limit, n)
+	}
+	clampedSwiGLUGeneric(gate[16*n:], up[16*n:], limit)
+}
+
 func axpy(out, x []float32, w float32) {
 	n := sixteens(len(out))
 	switch {

@@ -73,6 +73,20 @@ func TestVectorsHaveTheBitsOfLoops(t *testing.T) {
 			SiLUMul(got, y)
 			same(t, "SiLUMul", n, got, want)
 
+			got, want = clone(x), clone(x)
+			for i := range want {
+				want[i] = float32(quant.GELU(x[i]) * y[i])
+			}
+			GELUMul(got, y)
+			same(t, "GELUMul", n, got, want)
+
+			got, want = clone(x), clone(x)
+			for i := range want {
+				want[i] = quant.ClampedSwiGLU(x[i], y[i], 7)
+			}
+			ClampedSwiGLU(got, y, 7)
+			same(t, "ClampedSwiGLU", n, got, want)
+
 			cos, sin := row(), row()
 			a, b := clone(x), clone(y)
 			wantA, wantB := clone(x), clone(y)
@@ -83,6 +97,14 @@ func TestVectorsHaveTheBitsOfLoops(t *testing.T) {
 			Rope(a, b, cos, sin)
 			same(t, "Rope", n, a, wantA)
 			same(t, "Rope", n, b, wantB)
+
+			pairs, wantPairs := make([]float32, 2*n), make([]float32, 2*n)
+			for i := range x {
+				pairs[2*i], pairs[2*i+1] = x[i], y[i]
+				wantPairs[2*i], wantPairs[2*i+1] = wantA[i], wantB[i]
+			}
+			RopeAdjacent(pairs, cos, sin)
+			same(t, "RopeAdjacent", 2*n, pairs, wantPairs)
 
 			halves := make([]uint16, n)
 			toHalf(halves, x)

@@ -19,7 +19,8 @@ const (
 	Roundings                 // how many there are
 )
 
-// RoundingOf says how activations are rounded for weights of format t.
+// RoundingOf says how activations are rounded for weights of format t: not at all
+// for those that are decoded to float32 before they are multiplied.
 func RoundingOf(t gguf.Type) Rounding {
 	switch t {
 	case gguf.F32:
@@ -28,10 +29,13 @@ func RoundingOf(t gguf.Type) Rounding {
 		return RoundF16
 	case gguf.BF16:
 		return RoundBF16
-	case gguf.Q8_0, gguf.Q4_0, gguf.IQ4_NL, gguf.MXFP4:
+	case gguf.Q8_0, gguf.Q4_0, gguf.Q5_0, gguf.IQ4_NL, gguf.MXFP4:
 		return RoundQ8_0
 	case gguf.Q2_K, gguf.Q3_K, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K, gguf.IQ3_XXS, gguf.IQ3_S, gguf.IQ4_XS:
 		return RoundQ8_K
+	}
+	if rare[t] != nil {
+		return RoundF32
 	}
 	panic("quant: unsupported format " + t.String())
 }

@@ -9,10 +9,13 @@ import (
 )
 
 // Supported says whether this package can decode and multiply the format.
-func Supported(t gguf.Type) bool {
+func Supported(t gguf.Type) bool { return common(t) || rare[t] != nil }
+
+// common says whether the format has an order of accumulation of its own.
+func common(t gguf.Type) bool {
 	switch t {
 	case gguf.F32, gguf.F16, gguf.BF16,
-		gguf.Q8_0, gguf.Q4_0, gguf.IQ4_NL, gguf.MXFP4,
+		gguf.Q8_0, gguf.Q4_0, gguf.Q5_0, gguf.IQ4_NL, gguf.MXFP4,
 		gguf.Q2_K, gguf.Q3_K, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K, gguf.IQ3_XXS, gguf.IQ3_S, gguf.IQ4_XS:
 		return true
 	}
@@ -150,6 +153,11 @@ func unpack32(t gguf.Type, src []byte) (w [32]int8, d float32) {
 			w[k] = int8(halves32(src[2:], k)) - 8
 		}
 		return w, half(src)
+	case gguf.Q5_0: // d, 32 fifth bits, 16 bytes of codes
+		for k := range w {
+			w[k] = int8(int32(halves32(src[6:], k))|fifth(src[2:], k)) - 16
+		}
+		return w, half(src)
 	case gguf.IQ4_NL: // d, 16 bytes of codes
 		for k := range w {
 			w[k] = iq4Values[halves32(src[2:], k)]
@@ -195,7 +203,7 @@ func (b *block256) scalesAndMins(x []byte) {
 }
 
 // Decode fills dst with the values of a row of blocks. src holds exactly
-// len(dst) values of a format that is Decodable.
+// len(dst) values of a format that is Supported.
 func Decode(t gguf.Type, dst []float32, src []byte) {
 	switch t {
 	case gguf.F32:
@@ -210,7 +218,7 @@ func Decode(t gguf.Type, dst []float32, src []byte) {
 		for k := range dst {
 			dst[k] = FromBF16(binary.LittleEndian.Uint16(src[2*k:]))
 		}
-	case gguf.Q8_0, gguf.Q4_0, gguf.IQ4_NL, gguf.MXFP4:
+	case gguf.Q8_0, gguf.Q4_0, gguf.Q5_0, gguf.IQ4_NL, gguf.MXFP4:
 		_, size := t.Block()
 		for ; len(dst) > 0; dst, src = dst[32:], src[size:] {
 			w, d := unpack32(t, src)

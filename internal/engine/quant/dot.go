@@ -26,12 +26,12 @@ func DotF32(x, y []float32) float32 {
 func Dot(w gguf.Type, row []byte, a *Acts, t int) float32 {
 	_, size := w.Block()
 	acc := float32(0)
-	switch w {
-	case gguf.F32, gguf.F16, gguf.BF16:
+	switch {
+	case RoundingOf(w) < RoundQ8_0:
 		values := make([]float32, a.K)
 		Decode(w, values, row)
 		return DotF32(values, a.X[t*a.K:][:a.K])
-	case gguf.Q8_0, gguf.Q4_0, gguf.IQ4_NL, gguf.MXFP4:
+	case RoundingOf(w) == RoundQ8_0:
 		for b := range a.K / 32 {
 			block, d := unpack32(w, row[b*size:])
 			isum := int32(0)

@@ -27,3 +27,21 @@ func Exp(x float32) float32 {
 
 // SiLU is x * sigmoid(x).
 func SiLU(x float32) float32 { return x / (1 + Exp(-x)) }
+
+// GELU is x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))), which is x over
+// 1 + e^-2u, u being what the tanh is of.
+func GELU(x float32) float32 {
+	u := float32(float32(x*x)*0.044715) + 1
+	u = float32(u*x) * GELUFactor
+	return x / (1 + Exp(u))
+}
+
+// GELUFactor is -2*sqrt(2/pi).
+const GELUFactor = -1.5957691216057308
+
+// ClampedSwiGLU is the inner element of gpt-oss' experts: gate at most limit, up
+// at most limit from 0, and gate * sigmoid(1.702 gate) * (up + 1).
+func ClampedSwiGLU(gate, up, limit float32) float32 {
+	gate, up = min(gate, limit), max(min(up, limit), -limit)
+	return float32(gate/(1+Exp(float32(gate*-1.702)))) * float32(up+1)
+}

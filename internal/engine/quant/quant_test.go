@@ -181,3 +181,25 @@ func TestDotIsTheDecodedProduct(t *testing.T) {
 		}
 	}
 }
+
+// The activations are within 1e-6 of the true ones, relative to their size.
+func TestActivationFunctions(t *testing.T) {
+	for x := -30.0; x <= 30; x += 0.0137 {
+		f := float32(x)
+		x := float64(f)
+		up := float32(x / 3)
+		gate, clamped := math.Min(x, 7), math.Max(-7, math.Min(float64(up), 7))
+		for _, c := range []struct {
+			name      string
+			got, want float64
+		}{
+			{"SiLU", float64(SiLU(f)), x / (1 + math.Exp(-x))},
+			{"GELU", float64(GELU(f)), 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))},
+			{"ClampedSwiGLU", float64(ClampedSwiGLU(f, up, 7)), gate / (1 + math.Exp(-1.702*gate)) * (clamped + 1)},
+		} {
+			if math.Abs(c.got-c.want) > 2e-6*math.Max(1, math.Abs(c.want)) {
+				t.Errorf("%s(%g) is %g, want %g", c.name, x, c.got, c.want)
+			}
+		}
+	}
+}

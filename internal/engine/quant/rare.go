@@ -7,14 +7,11 @@ import (
 	"assay/internal/gguf"
 )
 
-// Decodable says whether Decode knows the format. Those that are not Supported
-// as well can be read, but have no arithmetic of their own here.
-func Decodable(t gguf.Type) bool { return Supported(t) || rare[t] != nil }
-
-// rare decodes one block of the formats that are only read. dst has the block's
-// number of weights.
+// rare decodes one block of the formats that have no arithmetic of their own:
+// their weights are decoded to float32 before they are multiplied. dst has the
+// block's number of weights.
 var rare = map[gguf.Type]func(dst []float32, src []byte){
-	gguf.Q4_1: decodeQ4_1, gguf.Q5_0: decodeQ5_0, gguf.Q5_1: decodeQ5_1,
+	gguf.Q4_1: decodeQ4_1, gguf.Q5_1: decodeQ5_1,
 	gguf.Q1_0: decodeQ1_0, gguf.Q2_0: decodeQ2_0, gguf.NVFP4: decodeNVFP4,
 	gguf.TQ1_0: decodeTQ1_0, gguf.TQ2_0: decodeTQ2_0,
 	gguf.IQ2_XXS: decodeIQ2XXS, gguf.IQ2_XS: decodeIQ2XS, gguf.IQ2_S: decodeIQ2S,
@@ -32,14 +29,6 @@ func decodeQ4_1(dst []float32, src []byte) {
 // fifth is the fifth bit of weight k, from 32 of them.
 func fifth(src []byte, k int) int32 {
 	return int32(binary.LittleEndian.Uint32(src)>>k&1) << 4
-}
-
-// decodeQ5_0: d, 32 fifth bits, 16 bytes of nibbles; d*(q - 16).
-func decodeQ5_0(dst []float32, src []byte) {
-	d := half(src)
-	for k := range dst {
-		dst[k] = float32(int32(halves32(src[6:], k))|fifth(src[2:], k)-16) * d
-	}
 }
 
 // decodeQ5_1: d, m, 32 fifth bits, 16 bytes of nibbles; d*q + m.

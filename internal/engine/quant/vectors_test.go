@@ -43,7 +43,7 @@ func TestDecodesAsGGML(t *testing.T) {
 				t.Fatal(err)
 			}
 			typ := gguf.Type(v.Type)
-			if !Decodable(typ) {
+			if !Supported(typ) {
 				t.Fatalf("%v can't be decoded", typ)
 			}
 			all := append(v.Rows, v.Random)

@@ -85,7 +85,7 @@ func (l *loader) has(name string) bool {
 // stack decodes a tensor [n, rows, cols].
 func (l *loader) stack(name string) []matrix {
 	t, ok := l.f.Tensor(name)
-	if !ok || len(t.Dims) < 2 || !quant.Decodable(t.Type) {
+	if !ok || len(t.Dims) < 2 || !quant.Supported(t.Type) {
 		l.keep(fmt.Errorf("%s: tensor %s: missing, not a matrix, or in a format that can't be decoded", l.f.Name(), name))
 		return make([]matrix, 1)
 	}
@@ -109,7 +109,7 @@ func (l *loader) linear(name string) *linear {
 // vector decodes a tensor of any shape as a list of numbers.
 func (l *loader) vector(name string) []float32 {
 	t, ok := l.f.Tensor(name)
-	if !ok || !quant.Decodable(t.Type) {
+	if !ok || !quant.Supported(t.Type) {
 		l.keep(fmt.Errorf("%s: tensor %s: missing, or in a format that can't be decoded", l.f.Name(), name))
 		return nil
 	}

@@ -78,7 +78,7 @@ func TestAnswersHaveLlamaServersShape(t *testing.T) {
 		"dynatemp_range", "dynatemp_exponent", "top_n_sigma", "xtc_probability", "xtc_threshold", "typical_p", "dry_multiplier", "dry_base",
 		"dry_allowed_length", "dry_penalty_last_n", "mirostat", "mirostat_tau", "mirostat_eta", "adaptive_target", "adaptive_decay", "n_keep",
 		"n_discard", "n_probs", "min_keep", "chat_format", "reasoning_format", "reasoning_in_content", "generation_prompt", "samplers",
-		"speculative.types", "post_sampling_probs", "backend_sampling", "lora",
+		"post_sampling_probs", "backend_sampling", "lora",
 	} {
 		left["props"] = append(left["props"], "default_generation_settings.params."+p)
 	}

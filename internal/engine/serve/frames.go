@@ -135,11 +135,18 @@ type timings struct {
 	PredictedMS         float64 `json:"predicted_ms"`
 	PredictedPerTokenMS float64 `json:"predicted_per_token_ms"`
 	PredictedPerSecond  float64 `json:"predicted_per_second"`
+
+	// As there, these are only in answers for which something was drafted. Rounds is
+	// ours: the passes after the prompt's, so that
+	// predicted_n = 1 + rounds + draft_n_accepted.
+	DraftN         *int `json:"draft_n,omitempty"`
+	DraftNAccepted *int `json:"draft_n_accepted,omitempty"`
+	Rounds         *int `json:"rounds,omitempty"`
 }
 
 func newTimings(t engine.Timings) *timings {
 	steps := max(t.Predicted-1, 0)
-	return &timings{
+	out := &timings{
 		CacheN: t.Cached, PromptN: t.Prompt,
 		PromptMS:         milliseconds(t.PromptTime),
 		PromptPerTokenMS: ratio(milliseconds(t.PromptTime), float64(t.Prompt)),
@@ -150,6 +157,10 @@ func newTimings(t engine.Timings) *timings {
 		PredictedPerTokenMS: ratio(milliseconds(t.DecodeTime), float64(steps)),
 		PredictedPerSecond:  ratio(float64(steps), t.DecodeTime.Seconds()),
 	}
+	if t.Offered > 0 {
+		out.DraftN, out.DraftNAccepted, out.Rounds = &t.Offered, &t.Accepted, &t.Rounds
+	}
+	return out
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

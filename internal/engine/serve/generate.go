@@ -80,8 +80,12 @@ type ending struct {
 // the kit's adapter for this server among them.
 func logLine(id int64, prompt int, end ending, t engine.Timings) string {
 	tm := newTimings(t)
-	line := fmt.Sprintf("request %d: prompt %d tokens = %d reused + %d read in %.2f ms (%.2f tok/s), %d generated in %.2f ms (%.2f tok/s), finish %s",
-		id, prompt, tm.CacheN, tm.PromptN, tm.PromptMS, tm.PromptPerSecond, tm.PredictedN, tm.PredictedMS, tm.PredictedPerSecond, end.finish)
+	line := fmt.Sprintf("request %d: prompt %d tokens = %d reused + %d read in %.2f ms (%.2f tok/s), %d generated in %.2f ms (%.2f tok/s)",
+		id, prompt, tm.CacheN, tm.PromptN, tm.PromptMS, tm.PromptPerSecond, tm.PredictedN, tm.PredictedMS, tm.PredictedPerSecond)
+	if t.Offered > 0 {
+		line += fmt.Sprintf(", drafts accepted %d of %d in %d rounds", t.Accepted, t.Offered, t.Rounds)
+	}
+	line += ", finish " + end.finish
 	if end.cancelled {
 		line += " (cancelled)"
 	}

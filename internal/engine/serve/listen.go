@@ -58,6 +58,9 @@ func (s *Server) Run(
 	s.SetEngine(e)
 	o, info := e.Options(), e.Info()
 	s.logf("threads %d (%d workers + the caller), context %d, slots %d, model %s %s", o.Threads, o.Threads-1, o.Context, o.Slots, info.Name, info.FileType)
+	if o.Drafts > 0 {
+		s.logf("drafts: up to %d tokens a round, by %s, each at least %g likely", o.Drafts, o.Drafter, o.DraftMinP)
+	}
 	s.logf("listening on http://%s", l.Addr())
 
 	select {

@@ -15,13 +15,14 @@ type metrics struct {
 	handler http.Handler
 
 	promptTokens, cachedTokens, promptSeconds prometheus.Counter
-	predictedTokens, predictedSeconds         prometheus.Counter
-	requests                                  *prometheus.CounterVec
+	predictedTokens, predictedSeconds, rounds prometheus.Counter
+	requests, offered, accepted               *prometheus.CounterVec
 
 	mu      sync.Mutex
-	slots   int // requests that can be in work; the others wait
-	running int // requests in work or waiting
-	longest int // tokens of the longest sequence so far
+	drafter string // who drafts; empty: nobody
+	slots   int    // requests that can be in work; the others wait
+	running int    // requests in work or waiting
+	longest int    // tokens of the longest sequence so far
 	sum     engine.Timings
 	steps   int // intervals between generated tokens, in all
 }
@@ -33,6 +34,11 @@ func newMetrics() *metrics {
 		c := prometheus.NewCounter(prometheus.CounterOpts{Namespace: "assay", Name: name, Help: help})
 		reg.MustRegister(c)
 		return c
+	}
+	vector := func(name, help, label string) *prometheus.CounterVec {
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "assay", Name: name, Help: help}, []string{label})
+		reg.MustRegister(v)
+		return v
 	}
 	gauge := func(name, help string, read func() float64) {
 		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "assay", Name: name, Help: help}, func() float64 {
@@ -46,8 +52,10 @@ func newMetrics() *metrics {
 	m.promptSeconds = counter("prompt_seconds_total", "Time spent on prompts, the first token's included.")
 	m.predictedTokens = counter("tokens_predicted_total", "Tokens generated, end tokens included.")
 	m.predictedSeconds = counter("tokens_predicted_seconds_total", "Time spent generating, from a request's first token to its last.")
-	m.requests = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "assay", Name: "requests_total", Help: "Completion requests ended, by how."}, []string{"finish"})
-	reg.MustRegister(m.requests)
+	m.requests = vector("requests_total", "Completion requests ended, by how.", "finish")
+	m.offered = vector("drafts_offered_total", "Tokens drafted and verified, by who drafted them.", "drafter")
+	m.accepted = vector("drafts_accepted_total", "Of these, the ones that were right.", "drafter")
+	m.rounds = counter("rounds_total", "Passes that generated tokens, the prompts' own left out: each gives the drafts that it accepted and one token more.")
 	gauge("requests_processing", "Requests in work.", func() float64 { return float64(min(m.running, m.slots)) })
 	gauge("requests_deferred", "Requests waiting for a slot.", func() float64 { return float64(max(m.running-m.slots, 0)) })
 	gauge("n_tokens_max", "Tokens of the longest sequence so far, prompt and answer.", func() float64 { return float64(m.longest) })
@@ -61,11 +69,16 @@ func newMetrics() *metrics {
 	return m
 }
 
-// setSlots says how many requests can be in work at once.
-func (m *metrics) setSlots(n int) {
+// serves says what the engine does: how many requests at once, and who drafts, if
+// anybody does.
+func (m *metrics) serves(o engine.Options) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.slots = n
+	m.slots, m.drafter = o.Slots, o.Drafter
+	if m.drafter != "" { // 0 is told too
+		m.offered.WithLabelValues(m.drafter)
+		m.accepted.WithLabelValues(m.drafter)
+	}
 }
 
 // processing is the number of requests in work.
@@ -98,9 +111,14 @@ func (m *metrics) begin() (done func(ending, engine.Timings)) {
 			finish = "cancelled"
 		}
 		m.requests.WithLabelValues(finish).Inc()
+		m.rounds.Add(float64(t.Rounds))
 
 		m.mu.Lock()
 		defer m.mu.Unlock()
+		if m.drafter != "" {
+			m.offered.WithLabelValues(m.drafter).Add(float64(t.Offered))
+			m.accepted.WithLabelValues(m.drafter).Add(float64(t.Accepted))
+		}
 		m.running--
 		m.longest = max(m.longest, t.Prompt+t.Cached+t.Predicted)
 		m.sum.Prompt += t.Prompt

@@ -74,6 +74,9 @@ type defaults struct {
 	IgnoreEOS        bool    `json:"ignore_eos"`
 	Stream           bool    `json:"stream"`
 	TimingsPerToken  bool    `json:"timings_per_token"`
+	Drafter          string  `json:"speculative.types"` // none: nothing is drafted
+	Drafts           int     `json:"speculative.n_max"`
+	DraftMinP        float32 `json:"speculative.p_min"`
 }
 
 type props struct {
@@ -110,6 +113,10 @@ func (s *Server) props(w http.ResponseWriter, _ *http.Request, e *engine.Engine)
 		RepeatLastN: d.RepeatLastN, RepeatPenalty: d.RepeatPenalty,
 		PresencePenalty: d.PresencePenalty, FrequencyPenalty: d.FrequencyPenalty,
 		MaxTokens: -1, Predict: -1,
+		Drafter: "none", Drafts: o.Drafts, DraftMinP: o.DraftMinP,
+	}
+	if o.Drafter != "" {
+		p.Defaults.Params.Drafter = o.Drafter
 	}
 	if t, err := e.Template(); err == nil { // a model without one serves /v1/completions
 		p.ChatTemplate = t.Source()
@@ -139,7 +146,7 @@ func (s *Server) slots(w http.ResponseWriter, _ *http.Request, e *engine.Engine)
 	busy := s.metrics.processing()
 	out := make([]slot, e.Options().Slots)
 	for i := range out {
-		out[i] = slot{ID: i, Context: e.Options().Context, Processing: i < busy}
+		out[i] = slot{ID: i, Context: e.Options().Context, Processing: i < busy, Speculates: e.Options().Drafts > 0}
 	}
 	writeJSON(w, http.StatusOK, out)
 }

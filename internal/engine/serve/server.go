@@ -88,7 +88,7 @@ func New(c Config) *Server {
 // SetEngine makes the server ready. The engine stays the caller's to close,
 // after the last request has ended.
 func (s *Server) SetEngine(e *engine.Engine) {
-	s.metrics.setSlots(e.Options().Slots)
+	s.metrics.serves(e.Options())
 	s.engine.Store(e)
 }
 

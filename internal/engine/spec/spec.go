@@ -32,6 +32,15 @@ package spec
 // MaxDrafts is the most guesses of one round.
 const MaxDrafts = 16
 
+// The kinds of drafters, as flags, answers and counters name them.
+const (
+	KindSuffix = "suffix" // what followed the same tokens before: Suffix
+	KindMTP    = "mtp"    // the model's own block for the token after next
+)
+
+// Kinds are all of them.
+var Kinds = []string{KindSuffix, KindMTP}
+
 // Guess is a token that may come next.
 type Guess struct {
 	ID int32

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -19,6 +20,8 @@ type Options struct {
 	// multiplied, and are kept twice if panels want it.
 	Lookup []string
 	Both   bool
+	// Disk names tensors that stay in the file, for Set.Table.
+	Disk []string
 	// Mmap uses the file's own pages instead of a copy; the file must then stay
 	// open. Nothing is repacked ahead.
 	Mmap bool
@@ -50,6 +53,9 @@ func Load(ctx context.Context, f *gguf.File, o Options) (*Set, error) {
 		return nil, err
 	}
 	s := &Set{file: f.Name(), tensors: make(map[string]*tensor, len(f.Tensors()))}
+	if err := s.openTables(f, o.Disk); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
 	if o.Mmap {
 		for _, t := range f.Tensors() {
 			s.tensors[t.Name] = &tensor{kind: t.Type, dims: t.Dims, rows: t.Data()}
@@ -59,7 +65,7 @@ func Load(ctx context.Context, f *gguf.File, o Options) (*Set, error) {
 	rows, panels, total := sizes(f, o)
 	a, err := newArena(total)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %d bytes of memory for the weights: %w", f.Name(), total, err)
+		return nil, errors.Join(fmt.Errorf("%s: %d bytes of memory for the weights: %w", f.Name(), total, err), s.Close())
 	}
 	s.arena = a
 	units := s.plan(f, rows, panels)
@@ -79,6 +85,10 @@ func sizes(f *gguf.File, o Options) (rows, panels []int, total int) {
 	for _, src := range f.Tensors() {
 		t := tensor{kind: src.Type, dims: src.Dims}
 		row, panel := len(src.Data()), 0
+		if slices.Contains(o.Disk, src.Name) {
+			rows, panels = append(rows, 0), append(panels, 0)
+			continue
+		}
 		if len(src.Dims) > 1 && kernel.Packs(src.Type) && (!lookup[src.Name] || o.Both) {
 			n, rowsEach := t.matrices()
 			panel = n * padded(kernel.PanelBytes(src.Type, rowsEach, int(src.Dims[0])))

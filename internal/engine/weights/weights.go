@@ -5,6 +5,7 @@ package weights
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -19,6 +20,7 @@ type Set struct {
 	file    string
 	arena   *arena // nil when the file itself is used
 	tensors map[string]*tensor
+	tables  map[string]*Table
 }
 
 // tensor is one tensor: its rows as they lie in the file, or its matrices in
@@ -55,7 +57,7 @@ func Check(f *gguf.File) error {
 	if len(bad) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: %d of %d tensors are in formats that this engine can't run yet: %s; it runs F32, F16, BF16, Q8_0, Q4_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ3_XXS, IQ3_S, IQ4_NL, IQ4_XS and MXFP4",
+	return fmt.Errorf("%s: %d of %d tensors are in formats that this engine can't run: %s; it runs F32, F16, BF16 and all of GGUF's quantised formats",
 		f.Name(), len(bad), len(f.Tensors()), shorten(bad, 4))
 }
 
@@ -69,10 +71,12 @@ func shorten(names []string, n int) string {
 // Close gives the memory back. Nothing that came from s may be used afterwards.
 func (s *Set) Close() error {
 	s.tensors = nil
-	if s.arena == nil {
-		return nil
+	err := s.closeTables()
+	if s.arena != nil {
+		err = errors.Join(err, s.arena.close())
+		s.arena = nil
 	}
-	return s.arena.close()
+	return err
 }
 
 // Bytes is the size of the mapping; 0 when the file itself is used.

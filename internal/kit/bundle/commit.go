@@ -92,8 +92,7 @@ const MaxOpenings = 256 << 20
 // errors.
 func ParseOpenings(name string, data []byte) (*Openings, error) {
 	out := new(Openings)
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
+	dec := strict(data)
 	if err := dec.Decode(out); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

@@ -15,6 +15,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -39,7 +40,9 @@ const (
 	maxManifest  = 64 << 20
 	maxSignature = 4 << 10
 	maxRows      = 100_000
-	maxFiles     = 200_000
+	maxFiles     = 200_000 // of those that are there, and of those that were left out
+	maxRedacted  = 1_000_000
+	maxKinds     = 1_000
 	maxName      = 1024
 	maxPart      = 255      // of a name, between its slashes
 	maxRowsFile  = 1 << 30  // rows.jsonl
@@ -129,28 +132,78 @@ func (m *Manifest) Encode() ([]byte, error) {
 
 // ParseManifest reads a manifest and checks what it promises against the limits.
 func ParseManifest(data []byte) (*Manifest, error) {
-	m := new(Manifest)
+	m, err := parseManifest(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", ManifestFile, err)
+	}
+	return m, nil
+}
+
+func parseManifest(data []byte) (*Manifest, error) {
 	var form struct {
 		Format string `json:"format"`
 	}
 	if err := json.Unmarshal(data, &form); err != nil {
-		return nil, fmt.Errorf("%s: %w", ManifestFile, err)
+		return nil, err
 	}
 	if form.Format != Format {
-		return nil, fmt.Errorf("%s: format %q, want %q: was it made by a newer assay?", ManifestFile, cut(form.Format), Format)
+		return nil, fmt.Errorf("format %q, want %q: was it made by a newer assay?", cut(form.Format), Format)
 	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(m); err != nil {
-		return nil, fmt.Errorf("%s: %w", ManifestFile, err)
+	// The lists are read value by value: an empty one takes three bytes of a
+	// manifest, and many times that in memory.
+	var in struct {
+		Manifest
+		Rows       json.RawMessage `json:"rows"`
+		Files      json.RawMessage `json:"files"`
+		LeftOut    json.RawMessage `json:"left_out"`
+		Redactions json.RawMessage `json:"redactions"`
+		Searched   json.RawMessage `json:"searched"`
+	}
+	dec := strict(data)
+	if err := dec.Decode(&in); err != nil {
+		return nil, err
 	}
 	if dec.More() {
-		return nil, fmt.Errorf("%s: offset %d: more behind the end", ManifestFile, dec.InputOffset())
+		return nil, fmt.Errorf("offset %d: more behind the end", dec.InputOffset())
 	}
-	if err := m.check(); err != nil {
-		return nil, fmt.Errorf("%s: %w", ManifestFile, err)
+	m := &in.Manifest
+	err := errors.Join(
+		elements(&m.Rows, "rows", in.Rows, maxRows), elements(&m.Files, "files", in.Files, maxFiles), elements(&m.LeftOut, "left_out", in.LeftOut, maxFiles),
+		elements(&m.Redactions, "redactions", in.Redactions, maxRedacted), elements(&m.Searched, "searched", in.Searched, maxKinds))
+	if err == nil {
+		err = m.check()
 	}
-	return m, nil
+	return m, err
+}
+
+// strict reads JSON in which every field is known.
+func strict(data []byte) *json.Decoder {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	return dec
+}
+
+// elements reads the list of a manifest of this name, of most values.
+func elements[T any](to *[]T, name string, raw json.RawMessage, most int) error {
+	if raw == nil {
+		return fmt.Errorf("%s: missing", name)
+	}
+	dec := strict(raw)
+	if t, err := dec.Token(); err != nil || t != json.Delim('[') {
+		return fmt.Errorf("%s: want a list", name)
+	}
+	*to = []T{}
+	for dec.More() {
+		if len(*to) == most {
+			return fmt.Errorf("%s: more than the %d that a bundle may have", name, most)
+		}
+		var v T
+		if err := dec.Decode(&v); err != nil {
+			return fmt.Errorf("%s[%d]: %w", name, len(*to), err)
+		}
+		*to = append(*to, v)
+	}
+	return nil
 }
 
 func (m *Manifest) check() error {
@@ -159,11 +212,13 @@ func (m *Manifest) check() error {
 	default:
 		return fmt.Errorf("evidence: %q is none of %q", cut(string(m.Evidence)), Levels)
 	}
-	if len(m.Rows) > maxRows {
-		return fmt.Errorf("rows: %d, more than the %d that a bundle may have", len(m.Rows), maxRows)
-	}
-	if len(m.Files) > maxFiles {
-		return fmt.Errorf("files: %d, more than the %d that a bundle may have", len(m.Files), maxFiles)
+	for name, n := range map[string][2]int{
+		"rows": {len(m.Rows), maxRows}, "files": {len(m.Files), maxFiles}, "left_out": {len(m.LeftOut), maxFiles},
+		"redactions": {len(m.Redactions), maxRedacted}, "searched": {len(m.Searched), maxKinds},
+	} {
+		if n[0] > n[1] { // of one that is to be written
+			return fmt.Errorf("%s: %d, more than the %d that a bundle may have: publish fewer rows at once", name, n[0], n[1])
+		}
 	}
 	for i, r := range m.Rows {
 		if !isHash(r.SHA256) || r.Original != "" && !isHash(r.Original) {

@@ -2,7 +2,6 @@ package bundle
 
 import (
 	"archive/tar"
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -27,8 +26,6 @@ type Opened struct {
 	SHA256   string    // of the whole file
 	Dir      string    // where its members lie
 }
-
-func bytesReader(b []byte) *bytes.Reader { return bytes.NewReader(b) }
 
 // Open checks the bundle in the file and unpacks it into dir, which must be
 // empty. Nothing is unpacked before the seal over all bytes holds. The first
@@ -130,9 +127,7 @@ func (o *Opened) unseal(f io.ReaderAt, size int64) error {
 
 func checkSignature(k PublicKey, manifest, member []byte) error {
 	var s signature
-	dec := json.NewDecoder(bytes.NewReader(member))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&s); err != nil {
+	if err := strict(member).Decode(&s); err != nil {
 		return fmt.Errorf("%s: %w", SignatureFile, err)
 	}
 	if s.Format != kindManifest || s.Key != k {

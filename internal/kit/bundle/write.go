@@ -2,6 +2,7 @@ package bundle
 
 import (
 	"archive/tar"
+	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
@@ -74,10 +75,10 @@ func Write(w io.Writer, k *Key, m *Manifest, open func(name string) (io.ReadClos
 		}
 		return nil
 	}
-	if err := add(ManifestFile, int64(len(manifest)), bytesReader(manifest)); err != nil {
+	if err := add(ManifestFile, int64(len(manifest)), bytes.NewReader(manifest)); err != nil {
 		return "", err
 	}
-	if err := add(SignatureFile, int64(len(sig)+1), bytesReader(append(sig, '\n'))); err != nil {
+	if err := add(SignatureFile, int64(len(sig)+1), bytes.NewReader(append(sig, '\n'))); err != nil {
 		return "", err
 	}
 	for _, f := range m.Files {

@@ -1,7 +1,6 @@
 package imported
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -85,7 +84,7 @@ var strataRun = format{
 				Model   string `json:"model"`
 				Version string `json:"version"`
 			} `json:"engine"`
-			Requests []json.RawMessage `json:"requests"`
+			Requests list[json.RawMessage] `json:"requests"`
 		}
 		v, err := decoded[struct {
 			TTFT          *float64 `json:"client_ttft_s"`
@@ -99,9 +98,13 @@ var strataRun = format{
 			return nil, err
 		}
 		f.version = v.After.Engine.Version
+		old := map[string]bool{}
+		for _, raw := range v.Before.Requests {
+			old[string(raw)] = true
+		}
 		var fresh []json.RawMessage
 		for _, raw := range v.After.Requests {
-			if !slices.ContainsFunc(v.Before.Requests, func(old json.RawMessage) bool { return bytes.Equal(old, raw) }) {
+			if !old[string(raw)] {
 				fresh = append(fresh, raw)
 			}
 		}
@@ -148,14 +151,18 @@ var (
 	ollamaTable = regexp.MustCompile(`^\| (.+) \| (prefill|generate|load|total) \| ([0-9]+) \| (\S+) \| (\S+) \| (\S+) \|$`)
 )
 
-// ollamaSteps reads the lines of a result; nil where it is none.
-func ollamaSteps(data []byte) []ollamaStep {
-	var out []ollamaStep
+// ollamaSteps reads the lines of a result; none where it is none. rest are the lines
+// that are no steps.
+func ollamaSteps(data []byte) (out []ollamaStep, rest []string) {
 	header := false
 	for raw := range strings.Lines(string(data)) {
 		line := strings.TrimSpace(raw)
+		if len(out)+len(rest) > 4*maxRows {
+			return nil, nil
+		}
 		if line == "NAME,STEP,COUNT,NS_PER_COUNT,TOKEN_PER_SEC" || strings.HasPrefix(line, "| Model | Step | Count |") {
 			header = true
+			rest = append(rest, line)
 			continue
 		}
 		s := ollamaStep{line: line, step: "total"}
@@ -171,7 +178,7 @@ func ollamaSteps(data []byte) []ollamaStep {
 			if ns == "-" {
 				took, err := time.ParseDuration(m[4])
 				if err != nil {
-					return nil
+					return nil, nil
 				}
 				ns = strconv.FormatInt(took.Nanoseconds(), 10)
 			}
@@ -179,6 +186,9 @@ func ollamaSteps(data []byte) []ollamaStep {
 			n := len(f)
 			s.model, s.step, number, ns, rate = strings.Join(f[:n-4], ","), f[n-4], f[n-3], f[n-2], f[n-1]
 		} else {
+			if line != "" {
+				rest = append(rest, line)
+			}
 			continue
 		}
 		var err1, err2 error
@@ -186,11 +196,11 @@ func ollamaSteps(data []byte) []ollamaStep {
 		s.ns, err2 = strconv.ParseFloat(ns, 64)
 		s.rate, _ = strconv.ParseFloat(rate, 64) // load and total have none
 		if err1 != nil || err2 != nil || !slices.Contains([]string{"prefill", "generate", "load", "total"}, s.step) {
-			return nil
+			return nil, nil
 		}
 		out = append(out, s)
 	}
-	return out
+	return out, rest
 }
 
 // ollamaBench reads the output of Ollama's cmd/bench: csv, benchstat or Markdown.
@@ -198,13 +208,23 @@ func ollamaSteps(data []byte) []ollamaStep {
 var ollamaBench = format{
 	tool: "ollama-bench", decode: "eval_count over eval_duration, as the server states them",
 	is: func(f *file) bool {
-		return f.object == nil && f.list == nil && f.lines == nil && len(ollamaSteps(f.data)) > 0
+		if f.object != nil || f.list != nil || f.lines != nil {
+			return false
+		}
+		steps, _ := ollamaSteps(f.data)
+		return len(steps) > 0
 	},
 	read: func(f *file) ([]one, error) {
+		steps, rest := ollamaSteps(f.data)
+		if len(rest) > 0 {
+			f.rest, _ = json.Marshal(rest) // texts always can be
+		}
 		var out []one
-		for i, s := range ollamaSteps(f.data) {
+		lines := map[string]string{} // of the epoch in work, by their steps
+		for i, s := range steps {
 			if s.step == "prefill" {
 				out = append(out, one{engine: "ollama", model: s.model})
+				clear(lines)
 			}
 			if len(out) == 0 {
 				return nil, fmt.Errorf("line %d: %s comes before any prefill", i+1, s.step)
@@ -213,9 +233,11 @@ var ollamaBench = format{
 			if o.model != s.model {
 				return nil, fmt.Errorf("line %d: of %q, within an epoch of %q", i+1, s.model, o.model)
 			}
-			var lines []string
-			_ = json.Unmarshal(o.record, &lines) // empty at first
-			o.record, _ = json.Marshal(append(lines, s.line))
+			if lines[s.step] != "" {
+				return nil, fmt.Errorf("line %d: %s comes twice in one epoch", i+1, s.step)
+			}
+			lines[s.step] = s.line
+			o.record, _ = json.Marshal(lines) // texts always can be
 			ms := s.ns / 1e6
 			if s.step == "prefill" || s.step == "generate" {
 				ms *= float64(s.count)

@@ -3,8 +3,9 @@
 // Such a row is marked (row.FlagImported) and has the tool's own timing rule, so
 // that it is never mixed with what Assay measured unless someone asks for it. It
 // has no evidence: its figures are the tool's word. What the tool wrote of the
-// run stands in the row as it was, under "imported", so that nothing that it
-// holds is lost; what a row has no place for is not guessed.
+// run stands in the row as it was, under "imported", and what it wrote of all runs
+// together in the first row of the file, so that nothing that it holds is lost; what
+// a row has no place for is not guessed.
 //
 // A row is one request. Where a tool kept only a summary of many, there is one
 // row, and notes that say of how many requests its figures are the median or the
@@ -12,7 +13,6 @@
 package imported
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -43,11 +43,14 @@ type Result struct {
 	Summaries int `json:"summaries"`
 }
 
-// MaxFile is the largest file that is read, in bytes.
-const MaxFile = 512 << 20
-
-// maxRows is the most rows that one file may give.
-const maxRows = 100_000
+// Limits of what is read. A row keeps its record, so a record that many rows share
+// is there many times.
+const (
+	MaxFile   = 128 << 20   // bytes of a file
+	maxRows   = 100_000     // that one file may give
+	maxRecord = 8 << 20     // bytes of what one row keeps
+	maxKept   = 3 * MaxFile // bytes of what all rows of a file keep
+)
 
 // block is the name under which a row keeps what the tool wrote.
 const block = "imported"
@@ -89,18 +92,11 @@ type format struct {
 	read     func(f *file) ([]one, error)
 }
 
-// file is a file, read as far as telling its form takes.
-type file struct {
-	name    string
-	data    []byte
-	object  map[string]json.RawMessage // where it is one object
-	lines   []map[string]json.RawMessage
-	list    []map[string]json.RawMessage
-	version string // of the tool, set by read
-}
-
 // formats in the order in which they are tried.
 var formats = []format{llamaBench, guideLLM, aiPerf, aiPerfSummary, vllmServe, strataRun, strataMatrix, ollamaBench}
+
+// ErrUnknown says that a file is no result of any tool that is known.
+var ErrUnknown = errors.New("not a form that is known")
 
 // Tools are the names of what can be read.
 func Tools() []string {
@@ -117,9 +113,12 @@ func Tools() []string {
 // is told by its form.
 func Read(name string, data []byte, o Options) (*Result, error) {
 	if len(data) > MaxFile {
-		return nil, fmt.Errorf("%s: %d bytes, more than the %d that are read", name, len(data), MaxFile)
+		return nil, fmt.Errorf("%s: %d bytes, more than the %d that are read: split it, or import its summary", name, len(data), MaxFile)
 	}
-	f := parse(name, data)
+	f, err := parse(name, data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
 	for _, form := range formats {
 		if !form.is(f) {
 			continue
@@ -136,44 +135,10 @@ func Read(name string, data []byte, o Options) (*Result, error) {
 		}
 		return form.rows(f, runs, o)
 	}
-	return nil, fmt.Errorf("%s: not a form that is known (want a result of %s)", name, strings.Join(Tools(), ", "))
-}
-
-// parse reads the file as JSON, as lines of JSON, or as neither.
-func parse(name string, data []byte) *file {
-	f := &file{name: name, data: data}
-	text := bytes.TrimSpace(data)
-	switch {
-	case len(text) == 0:
-	case text[0] == '[':
-		_ = json.Unmarshal(text, &f.list)
-	case text[0] == '{' && json.Unmarshal(text, &f.object) != nil:
-		f.object = nil
-		fallthrough
-	case text[0] == '{':
-		for line := range bytes.Lines(text) {
-			var m map[string]json.RawMessage
-			if len(bytes.TrimSpace(line)) == 0 {
-				continue
-			}
-			if json.Unmarshal(line, &m) != nil || len(f.lines) > maxRows {
-				f.lines = nil
-				break
-			}
-			f.lines = append(f.lines, m)
-		}
+	if first := f.object; has(first, "row_id", "status") || len(f.lines) > 0 && has(f.lines[0], "row_id", "status") {
+		return nil, fmt.Errorf("%s: these are rows already: assay summary, compare and report take them as they are", name)
 	}
-	return f
-}
-
-// has says whether an object has all of these fields.
-func has(m map[string]json.RawMessage, names ...string) bool {
-	for _, n := range names {
-		if _, ok := m[n]; !ok {
-			return false
-		}
-	}
-	return m != nil
+	return nil, fmt.Errorf("%s: %w (want a result of %s)", name, ErrUnknown, strings.Join(Tools(), ", "))
 }
 
 // rows makes rows of runs, numbered within their cells.
@@ -185,6 +150,12 @@ func (form format) rows(f *file, runs []one, o Options) (*Result, error) {
 	sum := sha256.Sum256(f.data)
 	out := &Result{Tool: tool}
 	repeats := map[string]int{}
+	all := len(f.rest) // bytes that the rows keep
+	for i, x := range runs {
+		if all += len(x.record); len(x.record)+len(f.rest) > maxRecord || all > maxKept {
+			return nil, fmt.Errorf("%s: run %d: its record has %d bytes, all up to it %d: more than the %d that a row keeps, or the %d of a file", f.name, i, len(x.record), all, maxRecord, maxKept)
+		}
+	}
 	if form.together {
 		sizes(runs)
 	}
@@ -193,18 +164,23 @@ func (form format) rows(f *file, runs []one, o Options) (*Result, error) {
 		if err != nil {
 			return nil, err
 		}
+		rest := f.rest
+		if i > 0 {
+			rest = nil
+		}
 		kept, err := json.Marshal(struct {
 			Tool   string          `json:"tool"`
 			File   string          `json:"file"`
 			SHA256 string          `json:"file_sha256"`
 			Record json.RawMessage `json:"record"`
-		}{tool, f.name, hex.EncodeToString(sum[:]), runs[i].record})
+			Rest   json.RawMessage `json:"rest,omitempty"` // of the file, with its first run
+		}{tool, f.name, hex.EncodeToString(sum[:]), runs[i].record, rest})
 		if err != nil {
 			return nil, fmt.Errorf("%s: run %d: %w", f.name, i, err)
 		}
 		r.Extra = map[string]map[string]json.RawMessage{"": {block: kept}}
-		for _, path := range nullsIn(block, kept) {
-			r.Null("null as "+form.tool+" wrote it", path)
+		if holdsNull(kept) {
+			r.Null("null as "+form.tool+" wrote it", block)
 		}
 		if runs[i].summary {
 			out.Summaries++
@@ -356,34 +332,6 @@ func over(n *int, ms *float64) *float64 {
 		return nil
 	}
 	return new(float64(*n) / *ms * 1000)
-}
-
-// nullsIn lists the paths of nulls in a kept record.
-func nullsIn(path string, raw json.RawMessage) []string {
-	var v any
-	if json.Unmarshal(raw, &v) != nil {
-		return nil
-	}
-	if holdsNull(v) {
-		return []string{path}
-	}
-	return nil
-}
-
-func holdsNull(v any) bool {
-	switch v := v.(type) {
-	case nil:
-		return true
-	case map[string]any:
-		for _, e := range v {
-			if holdsNull(e) {
-				return true
-			}
-		}
-	case []any:
-		return slices.ContainsFunc(v, holdsNull)
-	}
-	return false
 }
 
 var errNoRate = errors.New("it has neither times nor rates")

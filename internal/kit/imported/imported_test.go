@@ -118,6 +118,80 @@ func TestRows(t *testing.T) {
 	}
 }
 
+// Nothing that a file holds is lost: every value of it, under its name, stands in
+// some row's record or in what the first row keeps of the file.
+func TestNothingIsLost(t *testing.T) {
+	for _, name := range []string{
+		"llama-bench.json", "llama-bench.jsonl", "guidellm.json", "aiperf.jsonl", "aiperf.json", "ollama-bench.csv", "ollama-bench.benchstat",
+		"ollama-bench.markdown", "strata-matrix.json", "strata-run.json", "vllm.json", "vllm-summary.json",
+	} {
+		data, err := os.ReadFile(filepath.Join(results, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept, values := map[string]bool{}, 0
+		for _, r := range load(t, name).Rows {
+			var block struct{ Record, Rest any }
+			dec := json.NewDecoder(bytes.NewReader(r.Extra[""]["imported"]))
+			dec.UseNumber()
+			if err := dec.Decode(&block); err != nil {
+				t.Fatal(err)
+			}
+			leaves("", block.Record, func(s string) { kept[s] = true })
+			leaves("", block.Rest, func(s string) { kept[s] = true })
+		}
+		missing := func(s string) {
+			if values++; !kept[s] {
+				t.Errorf("%s: %.200s is in no row", name, s)
+			}
+		}
+		dec := json.NewDecoder(bytes.NewReader(data))
+		dec.UseNumber()
+		if first := bytes.TrimSpace(data)[0]; first == '{' || first == '[' {
+			for dec.More() {
+				var v any
+				if err := dec.Decode(&v); err != nil {
+					t.Fatal(err)
+				}
+				leaves("", v, missing)
+			}
+		} else {
+			texts := map[string]bool{}
+			for s := range kept {
+				_, text, _ := strings.Cut(s, "=")
+				texts[text] = true
+			}
+			kept = texts
+			for line := range strings.Lines(string(data)) {
+				if line = strings.TrimSpace(line); line != "" {
+					missing(line)
+				}
+			}
+		}
+		if values < 10 {
+			t.Errorf("%s: %d values", name, values)
+		}
+		t.Logf("%s: %d values, all kept", name, values)
+	}
+}
+
+// leaves tells of every value that holds no others, with the name that it has, or
+// that the list has which it is in.
+func leaves(name string, v any, tell func(string)) {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, below := range v {
+			leaves(key, below, tell)
+		}
+	case []any:
+		for _, below := range v {
+			leaves(name, below, tell)
+		}
+	default:
+		tell(fmt.Sprintf("%s=%v", name, v))
+	}
+}
+
 // llama-bench's table of the same call.
 func TestLlamaBench(t *testing.T) {
 	r := load(t, "llama-bench.json")
@@ -276,7 +350,7 @@ func TestStrata(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	for name, data := range map[string]string{
-		"nothing": "", "text": "hello", "JSON": `{"a":1}`, "a list": `[1,2]`, "rows": `{"row_id":"x","status":"ok"}`,
+		"nothing": "", "text": "hello", "JSON": `{"a":1}`, "a list": `[1,2]`, "rows": `{"row_id":"x","status":"ok"}`, "a line and text": "{}\nx",
 		"half":         `[{"n_prompt":1,"n_gen":0,"avg_ns":`,
 		"no samples":   `[{"n_prompt":1,"n_gen":0,"avg_ns":1}]`,
 		"uneven":       `[{"n_prompt":1,"n_gen":0,"avg_ns":1,"samples_ns":[1],"samples_ts":[1,2]}]`,
@@ -289,6 +363,36 @@ func TestRefused(t *testing.T) {
 	} {
 		if _, err := Read(name, []byte(data), Options{}); err == nil || !strings.HasPrefix(err.Error(), name+": ") {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A file that says little at great length is refused before it fills the memory.
+func TestTooMuch(t *testing.T) {
+	many := func(s string, n int) string { return strings.Repeat(s+",", n) + s }
+	numbered := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "\"%d\":1,", i)
+		}
+		return b.String()
+	}
+	for name, c := range map[string]struct{ data, want string }{
+		"objects":     {"[" + many("{}", maxRows) + "]", "too many values in a list"},
+		"lines":       {strings.Repeat("{}\n", maxRows+1), "too many lines"},
+		"fields":      {"{" + numbered(maxFields+1) + `"x":1}`, "too many fields"},
+		"requests":    {`{"metadata":{},"benchmarks":[{"requests":{"successful":[` + many("1", maxRows) + `]}}]}`, "too many values in a list"},
+		"benchmarks":  {`{"metadata":{},"benchmarks":[` + many("{}", maxRows) + `]}`, "too many values in a list"},
+		"repetitions": {`[{"n_prompt":1,"n_gen":0,"avg_ns":1,"samples_ns":[` + many("1", maxRows) + `],"samples_ts":[` + many("1", maxRows) + `]}]`, "too many repetitions"},
+		// Each of the rows would keep all of the record.
+		"a record a thousand times": {`[{"n_prompt":1,"n_gen":0,"avg_ns":1,"x":"` + strings.Repeat("x", 1<<20) + `","samples_ns":[` + many("1", 999) + `],"samples_ts":[` + many("1", 999) + `]}]`, "more than the"},
+		"a long record":             {`[{"n_prompt":1,"n_gen":0,"avg_ns":1,"x":"` + strings.Repeat("x", maxRecord) + `","samples_ns":[1],"samples_ts":[1]}]`, "more than the"},
+		"an epoch without end":      {"NAME,STEP,COUNT,NS_PER_COUNT,TOKEN_PER_SEC\nm,prefill,1,2.0,3.0\n" + strings.Repeat("m,generate,1,2.0,3.0\n", 1000), "twice in one epoch"},
+		"steps":                     {"NAME,STEP,COUNT,NS_PER_COUNT,TOKEN_PER_SEC\n" + strings.Repeat("m,generate,1,2,3\n", 4*maxRows+1), "not a form that is known"},
+		"nested":                    {strings.Repeat("[", 1<<20), "not a form that is known"},
+	} {
+		if _, err := Read(name, []byte(c.data), Options{}); err == nil || !strings.HasPrefix(err.Error(), name+": ") || !strings.Contains(err.Error(), c.want) || len(err.Error()) > 500 {
+			t.Errorf("%.600v, want %q", err, c.want)
 		}
 	}
 }

@@ -3,26 +3,12 @@ package imported
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 	"time"
 )
-
-// decoded reads a record into a struct, and keeps the record.
-func decoded[T any](raw json.RawMessage) (T, error) {
-	var v T
-	err := json.Unmarshal(raw, &v)
-	return v, err
-}
-
-// again writes an object that was taken apart.
-func again(m map[string]json.RawMessage) json.RawMessage {
-	raw, err := json.Marshal(m)
-	if err != nil {
-		return nil // it was read as JSON
-	}
-	return raw
-}
 
 // llamaBench reads llama-bench -o json and -o jsonl. Every repetition is a row.
 var llamaBench = format{
@@ -51,6 +37,9 @@ var llamaBench = format{
 			}
 			if v.NPrompt < 0 || v.NGen < 0 || v.NDepth < 0 || len(v.TS) != len(v.NS) || len(v.TS) == 0 {
 				return nil, fmt.Errorf("result %d: samples_ns and samples_ts: %d and %d, want as many as there were repetitions", i, len(v.NS), len(v.TS))
+			}
+			if len(out)+len(v.TS) > maxRows {
+				return nil, fmt.Errorf("result %d: %w repetitions: %d at most in one file", i, errTooMany, maxRows)
 			}
 			if v.Commit == "unknown" {
 				v.Commit = ""
@@ -105,14 +94,14 @@ var guideLLM = format{
 			TTFT   *float64 `json:"time_to_first_token_ms"`
 			ITL    *float64 `json:"inter_token_latency_ms"`
 			Info   struct {
-				Error any `json:"error"`
+				Error json.RawMessage `json:"error"`
 			} `json:"info"`
 		}
 		v, err := decoded[struct {
 			Metadata struct {
 				Version string `json:"guidellm_version"`
 			} `json:"metadata"`
-			Benchmarks []struct {
+			Benchmarks list[struct {
 				Config struct {
 					Strategy struct {
 						Type    string   `json:"type_"`
@@ -125,14 +114,17 @@ var guideLLM = format{
 					} `json:"backend"`
 				} `json:"config"`
 				Requests struct {
-					Successful, Errored, Incomplete []json.RawMessage
+					Successful, Errored, Incomplete list[json.RawMessage]
 				} `json:"requests"`
-			} `json:"benchmarks"`
+			}] `json:"benchmarks"`
 		}](f.data)
 		if err != nil {
 			return nil, err
 		}
 		f.version = v.Metadata.Version
+		if f.rest, err = guideLLMRest(f.object); err != nil {
+			return nil, err
+		}
 		var out []one
 		for b, bench := range v.Benchmarks {
 			part := bench.Config.Strategy.Type
@@ -143,7 +135,7 @@ var guideLLM = format{
 			}
 			for _, list := range []struct {
 				state    string
-				requests []json.RawMessage
+				requests list[json.RawMessage]
 			}{{"", bench.Requests.Successful}, {"errored", bench.Requests.Errored}, {"incomplete", bench.Requests.Incomplete}} {
 				for i, raw := range list.requests {
 					q, err := decoded[request](raw)
@@ -154,8 +146,8 @@ var guideLLM = format{
 						model: bench.Config.Backend.Model, part: part, prompt: q.Prompt, output: q.Output, cached: q.Cached, asked: bench.Config.Backend.Max,
 						ttft: q.TTFT, began: q.Start, seconds: q.Took, record: raw, failed: list.state,
 					}
-					if list.state != "" && q.Info.Error != nil {
-						o.failed = fmt.Sprintf("%s: %v", list.state, q.Info.Error)
+					if list.state != "" && !isNull(q.Info.Error) {
+						o.failed = list.state + ": " + plain(q.Info.Error)
 					}
 					if q.ITL != nil && *q.ITL > 0 {
 						o.decodeRate = new(1000 / *q.ITL)
@@ -167,6 +159,26 @@ var guideLLM = format{
 		}
 		return out, nil
 	},
+}
+
+// guideLLMRest is the report without its requests.
+func guideLLMRest(report map[string]json.RawMessage) (json.RawMessage, error) {
+	benchmarks, err := decoded[list[object]](report["benchmarks"])
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range benchmarks {
+		requests, err := decoded[object](b["requests"])
+		if err != nil {
+			return nil, err
+		}
+		b["requests"] = again(without(requests, "successful", "errored", "incomplete"))
+	}
+	rest := without(report)
+	if rest["benchmarks"], err = json.Marshal(benchmarks); err != nil {
+		return nil, err
+	}
+	return again(rest), nil
 }
 
 // clientPrompt is the prompt rate over the time to the first token, as ours.
@@ -224,7 +236,7 @@ var aiPerf = format{
 					Phase string `json:"benchmark_phase"`
 				} `json:"metadata"`
 				Metrics map[string]value `json:"metrics"`
-				Error   any              `json:"error"`
+				Error   json.RawMessage  `json:"error"`
 			}](raw)
 			if err != nil {
 				return nil, fmt.Errorf("line %d: %w", i+1, err)
@@ -249,8 +261,8 @@ var aiPerf = format{
 				o.decodeRate = new(1000 / *itl)
 			}
 			_ = json.Unmarshal(g("inter_chunk_latency").Value, &o.gaps)
-			if v.Error != nil {
-				o.failed = fmt.Sprint("errored: ", v.Error)
+			if !isNull(v.Error) {
+				o.failed = "errored: " + plain(v.Error)
 			}
 			o.clientPrompt()
 			out = append(out, o)
@@ -333,26 +345,25 @@ var vllmServe = format{
 	is: func(f *file) bool { return has(f.object, "model_id", "num_prompts", "total_output_tokens") },
 	read: func(f *file) ([]one, error) {
 		v, err := decoded[struct {
-			Model     string      `json:"model_id"`
-			Backend   string      `json:"backend"`
-			Rate      any         `json:"request_rate"`
-			Streams   *int        `json:"max_concurrency"`
-			Completed int         `json:"completed"`
-			In        []int       `json:"input_lens"`
-			Out       []int       `json:"output_lens"`
-			TTFT      []float64   `json:"ttfts"` // seconds
-			ITL       [][]float64 `json:"itls"`
-			Errors    []string    `json:"errors"`
-			Starts    []float64   `json:"start_times"`
-			TotalIn   int         `json:"total_input_tokens"`
-			TotalOut  int         `json:"total_output_tokens"`
-			MTTFT     *float64    `json:"median_ttft_ms"`
-			MTPOT     *float64    `json:"median_tpot_ms"`
+			Model     string          `json:"model_id"`
+			Backend   string          `json:"backend"`
+			Rate      json.RawMessage `json:"request_rate"`
+			Streams   *int            `json:"max_concurrency"`
+			Completed int             `json:"completed"`
+			In        list[int]       `json:"input_lens"`
+			Out       list[int]       `json:"output_lens"`
+			TTFT      list[float64]   `json:"ttfts"` // seconds
+			ITL       list[[]float64] `json:"itls"`
+			Errors    list[string]    `json:"errors"`
+			TotalIn   int             `json:"total_input_tokens"`
+			TotalOut  int             `json:"total_output_tokens"`
+			MTTFT     *float64        `json:"median_ttft_ms"`
+			MTPOT     *float64        `json:"median_tpot_ms"`
 		}](f.data)
 		if err != nil {
 			return nil, err
 		}
-		part := "rate-" + fmt.Sprint(v.Rate)
+		part := "rate-" + plain(v.Rate)
 		if v.Streams != nil {
 			part = fmt.Sprintf("concurrent@%d", *v.Streams)
 		}
@@ -373,8 +384,8 @@ var vllmServe = format{
 				return nil, fmt.Errorf("%s: %d, but there are %d ttfts", name, l, n)
 			}
 		}
-		var detail map[string][]json.RawMessage
-		_ = json.Unmarshal(onlyLists(f.object, n), &detail)
+		detail := listsOf(f.object, n)
+		f.rest = again(without(f.object, slices.Collect(maps.Keys(detail))...))
 		var out []one
 		for i := range n {
 			o := one{model: v.Model, part: part, prompt: &v.In[i], output: &v.Out[i], ttft: new(v.TTFT[i] * 1000)}
@@ -402,14 +413,13 @@ var vllmServe = format{
 	},
 }
 
-// onlyLists are the fields that have a value for each of n requests.
-func onlyLists(m map[string]json.RawMessage, n int) json.RawMessage {
-	out := map[string]json.RawMessage{}
+// listsOf are the fields that have a value for each of n requests.
+func listsOf(m map[string]json.RawMessage, n int) map[string]list[json.RawMessage] {
+	out := map[string]list[json.RawMessage]{}
 	for name, raw := range m {
-		var list []json.RawMessage
-		if json.Unmarshal(raw, &list) == nil && len(list) == n {
-			out[name] = raw
+		if all, err := decoded[list[json.RawMessage]](raw); err == nil && len(all) == n {
+			out[name] = all
 		}
 	}
-	return again(out)
+	return out
 }

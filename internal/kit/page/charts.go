@@ -285,7 +285,7 @@ func (p *Page) gapsOf(id string, x *panel) (*chart, []legend) {
 		Desc: "How often gaps of a length come, in percent of all gaps, over milliseconds. A gap lies between two frames and is no time per token.",
 	}
 	c.axis(sx, 5, 0, 190)
-	c.levels(sy, 4, 12, 190)
+	c.levelsAt("100%", "tick end", sy, 4, 12, 190) // short gaps are the many: the bars are at the left
 	var keys []legend
 	for _, cell := range x.cells {
 		t := x.traced[cell]

@@ -271,9 +271,15 @@ func (p *Page) rules() []string {
 	return out
 }
 
-// commands are what checks and repeats this.
+// commands are what measures this again, where a plan is kept beside the rows, and
+// what checks it and makes the report again.
 func (p *Page) commands() []string {
 	var out, dirs []string
+	for _, f := range p.folders {
+		if f.Plan != "" {
+			out = append(out, shellLine("assay", "run", f.Plan, "--out", strings.TrimRight(f.Name, "/")+"-again"))
+		}
+	}
 	for _, f := range p.folders {
 		dirs = append(dirs, f.Name)
 		if f.Path != "" && p.keeps(f) {

@@ -22,6 +22,7 @@ type Folder struct {
 	Name string // as the user gave it, for commands and labels
 	Path string // below which evidence lies; empty: nowhere (standard input)
 	Link string // URL of Path from where the page will be; empty: nothing is linked
+	Plan string // the plan that is kept there, which assay run takes again; empty: none
 }
 
 // Options say what a page shows and how.

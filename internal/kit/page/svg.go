@@ -126,8 +126,10 @@ func (c *chart) axis(s scale, n, top, bottom int) {
 	}
 }
 
-// levels draws horizontal grid lines with their numbers on them.
-func (c *chart) levels(s scale, n, top, bottom int) {
+// levels draws horizontal grid lines with their numbers on them, at the left.
+func (c *chart) levels(s scale, n, top, bottom int) { c.levelsAt("0%", "tick", s, n, top, bottom) }
+
+func (c *chart) levelsAt(x, numbers string, s scale, n, top, bottom int) {
 	for i, t := range s.ticks(n) {
 		y := float64(bottom) - s.share(t.at)*float64(bottom-top)
 		class := "grid"
@@ -136,7 +138,7 @@ func (c *chart) levels(s scale, n, top, bottom int) {
 		}
 		c.Lines = append(c.Lines, line{"0%", px(y), "100%", px(y), class})
 		if t.at != 0 {
-			c.Texts = append(c.Texts, text{"0%", px(y - 4), "tick", t.label})
+			c.Texts = append(c.Texts, text{x, px(y - 4), numbers, t.label})
 		}
 	}
 }

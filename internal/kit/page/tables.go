@@ -89,7 +89,7 @@ func valueOf(c *report.Cell, path string) valueView {
 		return valueView{Median: "none"}
 	}
 	d := decimals(s.Median)
-	out := valueView{Median: fixed(s.Median, d), Range: "range " + fixed(s.Min, d) + " – " + fixed(s.Max, d)}
+	out := valueView{Median: fixed(s.Median, d), Range: fixed(s.Min, d) + " – " + fixed(s.Max, d)}
 	if s.N == 1 {
 		out.Range = ""
 	}

@@ -338,10 +338,7 @@ func (p *Page) gone() []goneView {
 				i := slices.IndexFunc(out, func(o goneView) bool {
 					return o.Cell == where(c) && o.Word == word && o.Runs == fmt.Sprintf("%d of %d", g.Runs, c.Runs) && o.Why == said(g.Why)
 				})
-				label := clean(g.Figure)
-				if f, ok := report.FigureOf(g.Figure); ok {
-					label = f.Label
-				}
+				label := report.Label(g.Figure)
 				if i >= 0 {
 					out[i].Figures += ", " + label
 					continue

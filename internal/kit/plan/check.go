@@ -180,22 +180,38 @@ func (p *Plan) size() float64 {
 func promptName(file string) string { return plainName(filepath.ToSlash(file)) }
 
 // CheckFiles sees to it that the files which the plan names are there: models,
-// tokenizers, logs of attached servers, texts and prompts.
-func (p *Plan) CheckFiles() error {
+// tokenizers, logs of attached servers, texts and prompts. A model or tokenizer that
+// is no file may be the name of one: find gives the path of such a name, which then
+// stands in the plan, or fs.ErrNotExist where nothing is called that; nil knows none.
+func (p *Plan) CheckFiles(find func(name string) (string, error)) error {
 	var problems Problems
-	look := func(path, key string) {
-		if path == "" || strings.HasPrefix(path, "builtin:") {
+	check := func(path *string, key string, find func(string) (string, error)) {
+		if *path == "" || strings.HasPrefix(*path, "builtin:") {
 			return
 		}
-		info, err := os.Stat(path)
+		info, err := os.Stat(*path)
 		pr := Problem{Key: key}
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			pr.Text = fmt.Sprintf("there is no file %s%s", path, p.from(path))
+			pr.Text = fmt.Sprintf("there is no file %s%s", *path, p.from(*path))
+			name := p.asWritten(*path)
+			if find == nil || !filepath.IsLocal(name) { // it can only be a path
+				break
+			}
+			found, err := find(name)
+			if err == nil {
+				*path = found
+				return
+			}
+			if errors.Is(err, fs.ErrNotExist) {
+				pr.Text += ", and no model of that name (assay models lists those that are there)"
+			} else {
+				pr.Text = err.Error()
+			}
 		case err != nil:
 			pr.Text = err.Error()
 		case info.IsDir():
-			pr.Text = fmt.Sprintf("%s is a folder (want a file)", path)
+			pr.Text = fmt.Sprintf("%s is a folder (want a file)", *path)
 		default:
 			return
 		}
@@ -207,13 +223,15 @@ func (p *Plan) CheckFiles() error {
 			problems = append(problems, pr)
 		}
 	}
-	for i, a := range p.Arms {
+	look := func(path, key string) { check(&path, key, nil) }
+	for i := range p.Arms {
+		a := &p.Arms[i]
 		at := a.at
 		if at == "" {
 			at = fmt.Sprintf("arms[%d]", i)
 		}
-		look(a.Model, at+".model")
-		look(a.Tokenizer, at+".tokenizer")
+		check(&a.Model, at+".model", find)
+		check(&a.Tokenizer, at+".tokenizer", find)
 		look(a.Log, at+".log")
 	}
 	look(p.Text, "text")
@@ -222,6 +240,17 @@ func (p *Plan) CheckFiles() error {
 	}
 	look(p.WallMeter.File, "wall_meter.file")
 	return problems.asError()
+}
+
+// asWritten is a path without the plan's folder, which was put before it.
+func (p *Plan) asWritten(path string) string {
+	if p.from(path) == "" {
+		return path
+	}
+	if name, err := filepath.Rel(p.source.dir, path); err == nil {
+		return name
+	}
+	return path
 }
 
 // from says where relative paths of the plan start from.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -125,7 +126,7 @@ func TestExamples(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := p.CheckFiles(); err != nil {
+			if err := p.CheckFiles(nil); err != nil {
 				t.Error(err)
 			}
 			s := p.Schedule()
@@ -311,12 +312,43 @@ func TestCheckFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = p.CheckFiles()
+	err = p.CheckFiles(nil)
 	want := strings.ReplaceAll(`DIR/plan.yaml:3:22: arms[1].model: there is no file DIR/n.gguf (paths start from DIR)
 DIR/plan.yaml:4:22: arms[2].model: DIR is a folder (want a file)
 DIR/plan.yaml:5:11: prompts[0]: there is no file DIR/p.txt (paths start from DIR)`, "DIR", dir)
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
+
+// What is no file may be a model's name, which becomes its path.
+func TestModelsByName(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "plan.yaml")
+	text := "arms:\n  - {name: a, model: \"org/repo:Q4_K_M\"}\n  - {name: b, model: both}\n  - {name: c, model: none}\n  - {name: d, url: http://127.0.0.1:1, tokenizer: \"ollama:qwen3\"}\n"
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p, err := Load(file, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = p.CheckFiles(func(name string) (string, error) {
+		switch name {
+		case "org/repo:Q4_K_M", "ollama:qwen3":
+			return "/models/" + name, nil
+		case "both":
+			return "", errors.New(`"both" could be each of 2 models`)
+		}
+		return "", fs.ErrNotExist
+	})
+	want := strings.ReplaceAll(`DIR/plan.yaml:3:22: arms[1].model: "both" could be each of 2 models
+DIR/plan.yaml:4:22: arms[2].model: there is no file DIR/none (paths start from DIR), and no model of that name (assay models lists those that are there)`, "DIR", dir)
+	if err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+	if p.Arms[0].Model != "/models/org/repo:Q4_K_M" || p.Arms[3].Tokenizer != "/models/ollama:qwen3" {
+		t.Errorf("%q, %q", p.Arms[0].Model, p.Arms[3].Tokenizer)
 	}
 }
 

@@ -182,16 +182,31 @@ func (p *Plan) InOrder() Order {
 	return InBlocks
 }
 
-// Rounds is how often each arm is started. Where the plan does not say: twice
-// when there are several arms in blocks, so that A B B A is complete, else once.
+// Rounds is how often each arm is started. Where the plan does not say: with
+// several arms in blocks as often as a comparison over starts needs, if there are
+// as many repeats, else once.
 func (p *Plan) Rounds() int {
 	switch {
 	case p.Blocks > 0:
 		return p.Blocks
-	case len(p.Arms) > 1 && p.InOrder() == InBlocks && p.Repeats > 1:
-		return 2
+	case len(p.Arms) > 1 && p.InOrder() == InBlocks:
+		return max(1, min(p.Repeats, startsFor((len(p.Arms)-1)*len(p.cells())*max(p.Turns, 1))))
 	}
 	return 1
+}
+
+// startsFor is how many starts of each of two arms can show a difference when so
+// many comparisons are made at once (arms beside the first, in each cell), at the
+// usual 5 %. Of the C(2n, n) ways to share 2n starts out, two are the farthest
+// apart: that is the smallest p there can be, and of several tests it is multiplied
+// by their number.
+func startsFor(tests int) int {
+	n, ways := 4, 70.0
+	for 2/ways*float64(tests) > 0.05 {
+		n++
+		ways *= float64(2*(2*n-1)) / float64(n)
+	}
+	return n
 }
 
 // minSlices is how many texts a cell takes where drafts are on: how many drafts

@@ -233,7 +233,7 @@ func TestResumeProperties(t *testing.T) {
 // A crash in block 3 of A B B A: what is left is the rest of that block, behind
 // its warm-ups, and the last one.
 func TestResumeInBlock3(t *testing.T) {
-	p := mustParse(t, "arms: [{name: a}, {name: b}]\ncontexts: [512]\nrepeats: 4\ncool_down: {seconds: 1, before: block}\n")
+	p := mustParse(t, "arms: [{name: a}, {name: b}]\ncontexts: [512]\nrepeats: 4\nblocks: 2\ncool_down: {seconds: 1, before: block}\n")
 	done := map[string]Done{}
 	for _, r := range p.Schedule().Runs()[:8] { // a, b, and of the second b its warm-up and one run
 		done[r.Key()] = Done{Attempts: 1, OK: true}

@@ -62,6 +62,7 @@ func (b *Builder) Add(r *row.Row) {
 	c := &g.cell
 	if leftOut(r) {
 		c.Short++
+		c.ShortRuns = append(c.ShortRuns, ShortRun{r.RowID, r.CompletionTokens, r.Requested.MaxTokens})
 		return
 	}
 	c.Runs++
@@ -139,7 +140,7 @@ func (b *Builder) group(r *row.Row) *group {
 	g := &group{
 		cell: Cell{
 			Arm: r.Arm, Ctx: r.Ctx, Part: partOf(r), Settings: settingsOf(r), Rule: ruleOf(r), DecodeRule: r.DecodeRule,
-			Withheld: []Gone{}, Missing: []Gone{}, Verdicts: map[string]int{}, Measured: []Run{},
+			Withheld: []Gone{}, Missing: []Gone{}, Verdicts: map[string]int{}, ShortRuns: []ShortRun{}, Measured: []Run{},
 		},
 		starts: map[string]bool{},
 	}

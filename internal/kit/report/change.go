@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -31,8 +32,12 @@ type unit struct {
 // units where there are enough of them for a difference to show. Below that the
 // runs are, and the change is labelled so. Units that were made in turns, one of
 // each arm and next to each other, are pairs.
-func changeOf(f Figure, base, other []*row.Row) *Change {
-	c := &Change{Figure: f.Path, Label: f.Label, Unit: f.Unit}
+//
+// tests is how many changes are tested as one family, this one among them; 0: it is
+// not tested. It decides, before any value is seen, which test can show a difference
+// at all: six pairs can't among two tests, while 6 + 6 values can.
+func changeOf(f Figure, base, other []*row.Row, tests int) *Change {
+	c := &Change{Figure: f.Path, Label: f.Label, Unit: f.Unit, tests: tests}
 	a, b := take(f, base, &c.Base), take(f, other, &c.Other)
 	if len(a.runs) == 0 || len(b.runs) == 0 {
 		c.Why = fmt.Sprintf("no run of %s has it", pick(len(a.runs) == 0, "the base", "the other"))
@@ -120,7 +125,7 @@ func units(f Figure, a, b taken, c *Change) {
 	several := len(a.starts) > 1 || len(b.starts) > 1
 	if several || f.PerStart {
 		c.Over, c.Units = OverStarts, [2]int{len(a.starts), len(b.starts)}
-		if d, ok := inTurns(a.starts, b.starts); ok && len(d) >= stats.PairsNeeds(Confidence) {
+		if d, ok := inTurns(a.starts, b.starts); ok && c.pairs(len(d), len(a.starts)) {
 			c.Over = OverStartPairs
 			c.paired(d)
 			return
@@ -145,7 +150,7 @@ func units(f Figure, a, b taken, c *Change) {
 		c.paired(d)
 		return
 	}
-	if d, ok := inTurns(a.runs, b.runs); ok && len(d) >= stats.PairsNeeds(Confidence) {
+	if d, ok := inTurns(a.runs, b.runs); ok && c.pairs(len(d), len(a.runs)) {
 		c.Over, c.Units = OverRunPairs, [2]int{len(d), len(d)}
 		c.paired(d)
 		return
@@ -211,30 +216,58 @@ func bySlice(a, b []unit) []float64 {
 	return d
 }
 
+// within is the confidence that a single test needs for the whole family to have
+// that of every interval.
+func (c *Change) within() float64 { return 1 - (1-Confidence)/float64(max(c.tests, 1)) }
+
+// pairs says whether n pairs are to be taken as pairs: where they can show a
+// difference, or where the same values without their pairing can't either.
+func (c *Change) pairs(n, each int) bool {
+	if n >= stats.PairsNeeds(c.within()) {
+		return true
+	}
+	return n >= stats.PairsNeeds(Confidence) && !stats.CanShift(each, each, c.within())
+}
+
 func (c *Change) paired(differences []float64) {
-	c.Units = [2]int{len(differences), len(differences)}
+	n := len(differences)
+	c.Units = [2]int{n, n}
 	s, err := stats.ShiftOfPairs(differences, Confidence)
-	if err != nil {
+	switch need := stats.PairsNeeds(c.within()); {
+	case errors.Is(err, stats.ErrTooFew):
+		c.Why = fmt.Sprintf("only %d %s, and %d are needed", n, c.Over, stats.PairsNeeds(Confidence))
+		return
+	case err != nil:
 		c.Why = err.Error()
 		return
+	case c.tests > 0 && n < need:
+		c.Why = fmt.Sprintf("%d %s can't decide %d comparisons at once, %d can", n, c.Over, c.tests, need)
+	case c.tests > 0:
+		if t, err := stats.SignedRank(differences); err == nil {
+			c.Test = &t
+		}
 	}
 	c.Interval = ratioOf(s)
-	if t, err := stats.SignedRank(differences); err == nil {
-		c.Test = &t
-	}
 }
 
 func (c *Change) unpaired(a, b []unit) {
 	x, y := logs(a), logs(b)
 	s, err := stats.ShiftBetween(x, y, Confidence)
-	if err != nil {
+	switch {
+	case errors.Is(err, stats.ErrTooFew):
+		c.Why = fmt.Sprintf("only %d and %d %s show it, and %d of each are needed", len(a), len(b), c.Over, stats.ShiftNeeds(Confidence))
+		return
+	case err != nil:
 		c.Why = err.Error()
 		return
+	case c.tests > 0 && !stats.CanShift(len(a), len(b), c.within()):
+		c.Why = fmt.Sprintf("%d + %d %s can't decide %d comparisons at once, %d of each can", len(a), len(b), c.Over, c.tests, stats.ShiftNeeds(c.within()))
+	case c.tests > 0:
+		if t, err := stats.MannWhitney(x, y); err == nil {
+			c.Test = &t
+		}
 	}
 	c.Interval = ratioOf(s)
-	if t, err := stats.MannWhitney(x, y); err == nil {
-		c.Test = &t
-	}
 }
 
 func logs(units []unit) []float64 {

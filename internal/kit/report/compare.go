@@ -89,6 +89,8 @@ type Change struct {
 	PAdjusted *float64    `json:"p_adjusted"`
 	Verdict   Verdict     `json:"verdict,omitempty"`
 	Words     string      `json:"words,omitempty"`
+
+	tests int // how many are tested together, this one among them; 0: it is not
 }
 
 // Side is one arm's part of a change.
@@ -137,12 +139,21 @@ func Compare(arms []ArmRows, o CompareOptions) (*Comparison, error) {
 		}
 		out.Arms = append(out.Arms, armed)
 	}
+	var comparable []func(tests int)
 	for _, other := range sides[1:] {
 		for _, cell := range other.order {
-			if base := sides[0].cells[cell]; len(base) > 0 {
-				out.Pairs = append(out.Pairs, pair(sides[0], other, cell, metric, o))
+			base := sides[0].cells[cell]
+			if len(base) == 0 {
+				continue
+			}
+			p := pair(sides[0], other, cell, o)
+			if out.Pairs = append(out.Pairs, p); len(p.Refused) == 0 {
+				comparable = append(comparable, func(tests int) { p.change(base, other.cells[cell], metric, tests) })
 			}
 		}
+	}
+	for _, change := range comparable {
+		change(len(comparable))
 	}
 	if len(out.Pairs) == 0 {
 		return nil, fmt.Errorf("%w: %s", ErrNothing, contexts(sides))
@@ -254,27 +265,28 @@ func contexts(sides []*side) string {
 	return strings.Join(parts, "; ")
 }
 
-// pair holds two arms together in one cell.
-func pair(base, other *side, cell cellKey, metric Figure, o CompareOptions) *Pair {
+// pair holds two arms together in one cell, and says whether they are comparable.
+func pair(base, other *side, cell cellKey, o CompareOptions) *Pair {
 	p := &Pair{
 		Arm: other.rows.Label, Base: base.rows.Label, Ctx: cell.ctx, Part: cell.part,
-		Refused: []Mismatch{}, Allowed: []Mismatch{}, Changes: []*Change{},
+		Changes: []*Change{},
 	}
-	a, b := base.cells[cell], other.cells[cell]
-	p.Refused, p.Allowed = mismatches(a, b, o.Allow)
-	if len(p.Refused) > 0 {
-		return p
-	}
-	p.Changes = append(p.Changes, changeOf(metric, a, b))
+	p.Refused, p.Allowed = mismatches(base.cells[cell], other.cells[cell], o.Allow)
+	return p
+}
+
+// change says by how much they differ: the declared figure, which is one of so many
+// tests, and all others that both have.
+func (p *Pair) change(base, other []*row.Row, metric Figure, tests int) {
+	p.Changes = append(p.Changes, changeOf(metric, base, other, tests))
 	for _, f := range Figures {
 		if f.Path == metric.Path {
 			continue
 		}
-		if c := changeOf(f, a, b); c.Base.N > 0 && c.Other.N > 0 {
+		if c := changeOf(f, base, other, 0); c.Base.N > 0 && c.Other.N > 0 {
 			p.Changes = append(p.Changes, c)
 		}
 	}
-	return p
 }
 
 // Change is the pair's change of that figure; nil when it has none.
@@ -305,14 +317,9 @@ func (c *Comparison) judge(metric Figure) {
 		tested[i].PAdjusted = new(p)
 	}
 	for _, p := range c.Pairs {
-		for _, change := range p.Changes {
-			f, _ := FigureOf(change.Figure)
-			if change.Figure == metric.Path {
-				change.Verdict = verdict(f, change)
-				change.Words = sentence(f, p, change, len(tested))
-			} else {
-				change.Test = nil
-			}
+		if change := p.Change(metric.Path); change != nil {
+			change.Verdict = verdict(metric, change)
+			change.Words = sentence(metric, p, change, len(tested))
 		}
 	}
 }

@@ -64,7 +64,7 @@ func TestVerdicts(t *testing.T) {
 		"slower":         {"", runsOf("b", slower...), Slower, "512: b is slower than a: decode 45.25 against 50.25 tok/s, 10.0 % lower"},
 		"faster":         {"decode", runsOf("b", 60, 61, 62, 63, 64, 65), Faster, "b is faster than a: decode 62.50 against 50.25 tok/s, 24 % higher"},
 		"noise":          {"", runsOf("b", level...), Same, "a are the same within noise: decode 50.30 against 50.25 tok/s; what can't be ruled out lies between"},
-		"too few":        {"", runsOf("b", 10), Unknown, "can't tell whether the decode of b differs from that of a: too few values: 6 and 1, and an interval of their difference needs 4 of each"},
+		"too few":        {"", runsOf("b", 10), Unknown, "can't tell whether the decode of b differs from that of a: only 6 and 1 runs show it, and 4 of each are needed"},
 		"less is faster": {"ttft", each(runsOf("b", steady...), func(_ int, r *row.Row) { *r.TTFTMS /= 2 }), Faster, "b is faster than a: TTFT 51.25 against 102.5 ms, 50 % lower"},
 		"memory": {"memory", each(runsOf("b", steady...), func(i int, r *row.Row) {
 			r.Telemetry.Pinned.VmRSSMaxBytes = new(int64(300<<20 + i))
@@ -304,6 +304,71 @@ func TestOneFamily(t *testing.T) {
 	}
 	if both.Pairs[0].Ctx != "512" || both.Pairs[1].Ctx != "2K" {
 		t.Error("contexts are not in order of their size")
+	}
+}
+
+// Which test is made follows from how many there are, before a value is seen: one
+// that could show nothing among them is not made, and it is said what could.
+func TestTestsOfAFamily(t *testing.T) {
+	contexts := []string{"512", "2K", "8K"}
+	arm := func(name string, n int, middle float64, starts int, turn func(int) int) []*row.Row {
+		var out []*row.Row
+		for _, ctx := range contexts[:n] {
+			out = append(out, each(started(runsOf(name, rates(3*starts, middle)...), 3, turn), func(_ int, r *row.Row) {
+				r.Ctx, r.Cell = ctx, r.Arm+"/"+ctx
+			})...)
+		}
+		return out
+	}
+	for name, tt := range map[string]struct {
+		contexts, starts int
+		turns            bool
+		verdict          Verdict
+		over, why        string
+	}{
+		"four starts, one context":          {1, 4, false, Slower, OverStarts, ""},
+		"four starts, two contexts":         {2, 4, false, Unknown, OverStarts, "4 + 4 starts can't decide 2 comparisons at once, 5 of each can"},
+		"five starts, three contexts":       {3, 5, false, Slower, OverStarts, ""},
+		"six starts in turns, one context":  {1, 6, true, Slower, OverStartPairs, ""},
+		"six starts in turns, two contexts": {2, 6, true, Slower, OverStarts, ""},
+		"seven in turns, two contexts":      {2, 7, true, Slower, OverStartPairs, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := inARow(0), inARow(tt.starts)
+			if tt.turns {
+				a, b = abba(false), abba(true)
+			}
+			c := compared(t, CompareOptions{}, arm("a", tt.contexts, 50, tt.starts, a), arm("b", tt.contexts, 45, tt.starts, b))
+			if len(c.Pairs) != tt.contexts {
+				t.Fatalf("%d pairs", len(c.Pairs))
+			}
+			for _, p := range c.Pairs {
+				ch := p.Change(decodePath)
+				if ch.Verdict != tt.verdict || ch.Over != tt.over || ch.Why != tt.why || ch.Interval == nil {
+					t.Errorf("%s over %s (%s), %+v: %s", ch.Verdict, ch.Over, ch.Why, ch.Interval, ch.Words)
+				}
+			}
+		})
+	}
+}
+
+// A comparison of 1,000 rows is made while somebody waits.
+func BenchmarkCompareThousandRows(b *testing.B) {
+	var arms [][]*row.Row
+	for i, name := range []string{"a", "b", "c", "d"} {
+		var rows []*row.Row
+		for k, ctx := range []string{"512", "2K", "8K", "32K", "128K"} {
+			rows = append(rows, each(runsOf(name, rates(50, 50+float64(i))...), func(n int, r *row.Row) {
+				r.Ctx, r.Cell, r.RowID = ctx, name+"/"+ctx, fmt.Sprintf("%s-%d-%d", name, k, n)
+				r.TTFTMS, r.TTFVMS, r.PromptTokSClient = new(100+float64(n)), new(100+float64(n)), new(5000+float64(n))
+				r.Gaps.MedianMS, r.Telemetry.Pinned.VmRSSMaxBytes = new(10+float64(n)/50), new(int64(1<<30+n))
+				r.Telemetry.Board.JPerPromptToken, r.Telemetry.Board.JPerOutputToken = new(0.1+float64(n)/1000), new(1+float64(n)/1000)
+			})...)
+		}
+		arms = append(arms, rows)
+	}
+	for b.Loop() {
+		compared(b, CompareOptions{}, arms...)
 	}
 }
 

@@ -2,6 +2,7 @@ package report
 
 import (
 	"slices"
+	"strings"
 
 	"assay/internal/kit/row"
 )
@@ -66,10 +67,33 @@ func FigureOf(name string) (Figure, bool) {
 	return Figures[i], true
 }
 
-// label is a figure's name in a note.
-func label(path string) string {
+// otherLabels name figures that rows withhold and tables do not show.
+var otherLabels = map[string]string{
+	"decode_tok_s_simple": "decode by the simple rule",
+	"decode_tok_s_server": "the engine's decode",
+	"prompt_tok_s_server": "the engine's prompt",
+	"gaps.p90_ms":         "gap p90",
+	"gaps.max_ms":         "longest gap",
+}
+
+// meters are the parts of a row's telemetry that measure energy, in words.
+var meters = []struct{ part, label string }{
+	{"telemetry.board.", "GPU "}, {"telemetry.rapl_package0.", "package (NOT WALL) "}, {"telemetry.wall.", "wall "},
+}
+
+// Label is a figure's name in a sentence, whether it is one of Figures or not. Text
+// of a row that is no figure's path stays as it is, but for what is not printable.
+func Label(path string) string {
 	if f, ok := FigureOf(path); ok {
 		return f.Label
+	}
+	if l, ok := otherLabels[path]; ok {
+		return l
+	}
+	for _, m := range meters {
+		if rest, ok := strings.CutPrefix(path, m.part); ok {
+			return m.label + clean(strings.ReplaceAll(rest, "_", " "))
+		}
 	}
 	return clean(path)
 }

@@ -20,13 +20,14 @@ const maxRule = 400
 func (r *Report) notes(all bool) []string {
 	var out []string
 	out = append(out, r.failureNotes()...)
+	out = append(out, r.shortNotes()...)
 	for _, c := range r.Cells {
 		out = append(out, c.goneNotes(all)...)
 	}
 	out = append(out, r.leftOutNotes()...)
 	out = append(out, r.variantNotes()...)
 	out = append(out, r.countNotes()...)
-	out = append(out, r.outlierNotes()...)
+	out = append(out, r.outlierNotes(all)...)
 	out = append(out, r.startNotes()...)
 	out = append(out, r.warmupNotes()...)
 	out = append(out, r.armNotes()...)
@@ -53,6 +54,32 @@ func (r *Report) failureNotes() []string {
 	return out
 }
 
+// shortNotes list the runs that ended early.
+func (r *Report) shortNotes() []string {
+	const most = 20
+	var out []string
+	n := 0
+	for _, c := range r.Cells {
+		for _, s := range c.ShortRuns {
+			if n++; n <= most {
+				out = append(out, fmt.Sprintf("short: %s: %s, left out", clean(s.RowID), s.words()))
+			}
+		}
+	}
+	if n > most {
+		out = append(out, fmt.Sprintf("and %d more short runs.", n-most))
+	}
+	return out
+}
+
+// words say how short it is.
+func (s ShortRun) words() string {
+	if s.Tokens == nil || s.Asked == nil {
+		return "under 90 % of the asked tokens"
+	}
+	return fmt.Sprintf("%d of %d asked tokens", *s.Tokens, *s.Asked)
+}
+
 func orUnknown(s string) string {
 	if s == "" {
 		return "no reason given"
@@ -71,7 +98,7 @@ func (c *Cell) goneNotes(all bool) []string {
 			rest := list[:0:0]
 			for _, g := range list {
 				if g.Runs == first.Runs && g.Why == first.Why && slices.Equal(g.Codes, first.Codes) {
-					figures = append(figures, label(g.Figure))
+					figures = append(figures, Label(g.Figure))
 				} else {
 					rest = append(rest, g)
 				}
@@ -179,12 +206,17 @@ func (r *Report) intervalWords() string {
 	return fmt.Sprintf(" and, over %s, the 95 %% interval of the median.", words)
 }
 
-// outlierNotes tell of values far from the others. They are in all figures.
-func (r *Report) outlierNotes() []string {
+// outlierNotes tell of values far from the others, which no figure leaves out: of
+// the main figures, or of all.
+func (r *Report) outlierNotes(all bool) []string {
+	figures := Figures[:mainFigures]
+	if all {
+		figures = Figures
+	}
 	var out []string
 	for _, c := range r.Cells {
 		var parts []string
-		for _, f := range Figures[:mainFigures] {
+		for _, f := range figures {
 			s := c.Figures[f.Path]
 			if s == nil || len(s.Outliers) == 0 {
 				continue

@@ -38,7 +38,7 @@ type Cell struct {
 
 	Runs       int `json:"runs"` // rows that are summed up
 	FailedRuns int `json:"failed_runs"`
-	Short      int `json:"short"`  // left out: too few tokens
+	Short      int `json:"short"`  // left out: too few tokens; ShortRuns has them
 	Starts     int `json:"starts"` // launches of the target, 0 when the rows don't say
 
 	// Figures has every one of the list Figures by its path; null when no run has
@@ -51,7 +51,15 @@ type Cell struct {
 	Verdicts map[string]int `json:"verdicts"` // of the token count
 	Cached   Cached         `json:"cached"`
 
-	Measured []Run `json:"measured"` // the runs that are summed up, in their order
+	ShortRuns []ShortRun `json:"short_runs"`
+	Measured  []Run      `json:"measured"` // the runs that are summed up, in their order
+}
+
+// ShortRun is a run that is left out because it ended early.
+type ShortRun struct {
+	RowID  string `json:"row_id"`
+	Tokens *int   `json:"completion_tokens"`
+	Asked  *int   `json:"asked_tokens"`
 }
 
 // WarmUps are a cell's warm-ups, which are in none of its figures.

@@ -19,6 +19,26 @@ type EngineBlock struct {
 	Metrics               EngineMetrics `json:"metrics"`
 	TokensPerRoundDerived *float64      `json:"tokens_per_round_derived"` // engine_generated / (engine_generated - drafts_accepted)
 	TokensPerRoundRule    *string       `json:"tokens_per_round_rule"`
+	Drafting              *Drafting     `json:"drafting,omitempty" row:"optional"` // only where the engine can draft
+}
+
+// Drafting is what our engine says of its rounds: passes that generate, the
+// prompt's own left out.
+type Drafting struct {
+	From               *string         `json:"from"`    // where drafts and rounds were read: timings, log or /metrics
+	Drafter            *string         `json:"drafter"` // who guesses
+	Rounds             *int            `json:"rounds"`
+	TokensPerRound     *float64        `json:"tokens_per_round"` // by the rule below
+	TokensPerRoundRule *string         `json:"tokens_per_round_rule"`
+	RoundsPerS         *float64        `json:"rounds_per_s"` // rounds over the engine's own time
+	Metrics            DraftingMetrics `json:"metrics"`
+}
+
+// DraftingMetrics is the request's share of the engine's totals.
+type DraftingMetrics struct {
+	DraftsOffered  *int `json:"drafts_offered"`
+	DraftsAccepted *int `json:"drafts_accepted"`
+	Rounds         *int `json:"rounds"`
 }
 
 // EngineMetrics is the request's entry in the engine's /metrics.

@@ -46,17 +46,19 @@ func MannWhitney(x, y []float64) (Test, error) {
 }
 
 func mannWhitneyExact(x, y []float64) Test {
-	ranks, _ := doubledRanks(slices.Concat(x, y))
+	ranks, ties := doubledRanks(slices.Concat(x, y))
 	n, sum := len(x), 0
 	for _, r := range ranks[:n] {
 		sum += r
 	}
+	t := Test{Statistic: float64(sum)/2 - float64(n*(n+1))/2, Method: Exact, N: [2]int{n, len(y)}}
 	// Every choice of n of the ranks is as likely as any other.
-	counts := subsets(ranks, n)
-	return Test{
-		Statistic: float64(sum)/2 - float64(n*(n+1))/2,
-		P:         twoSided(counts, sum), Method: Exact, N: [2]int{n, len(y)},
+	if ties == 0 {
+		t.P = twoSided(ofRankSums(n, len(y)), sum/2)
+	} else {
+		t.P = twoSided(subsets(ranks, n), sum)
 	}
+	return t
 }
 
 func mannWhitneyNormal(x, y []float64) Test {

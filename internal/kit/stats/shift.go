@@ -30,8 +30,7 @@ func ShiftBetween(x, y []float64, confidence float64) (Shift, error) {
 	}
 	var below func(k int) float64 // P(U < k)
 	if n+m <= mostExactBoth {
-		ways := subsets(plainRanks(n+m), n)
-		below = tail(ways[n*(n+1)/2:]) // of U: the rank sum less its least
+		below = tail(ofRankSums(n, m)[n*(n+1)/2:]) // of U: the rank sum less its least
 	} else {
 		mean, sigma := float64(n)*float64(m)/2, math.Sqrt(float64(n)*float64(m)*float64(n+m+1)/12)
 		below = func(k int) float64 { return upper((mean - float64(k) + 0.5) / sigma) }
@@ -64,7 +63,7 @@ func ShiftOfPairs(differences []float64, confidence float64) (Shift, error) {
 	}
 	var below func(k int) float64 // P(W < k)
 	if n <= mostExactPairs {
-		below = tail(signs(plainRanks(n)))
+		below = tail(ofSignedRanks(n))
 	} else {
 		f := float64(n)
 		mean, sigma := f*(f+1)/4, math.Sqrt(f*(f+1)*(2*f+1)/24)

@@ -232,6 +232,7 @@ type LogRecord struct {
 	PromptRate    *float64
 	DraftN        *int
 	DraftAccepted *int
+	Rounds        *int // passes after the prompt's
 	Finish        *string
 }
 

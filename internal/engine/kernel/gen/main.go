@@ -26,11 +26,14 @@ func files() map[string]string {
 	out := map[string]string{}
 	for name, write := range map[string]func(*asm){
 		"attend":          attention,
+		"delta":           deltas,
 		"float":           floats,
 		"vec":             vectors,
 		"panel_avx2":      panelsAVX2,
 		"panel32_avx512":  panels32,
 		"panel256_avx512": panels256,
+		"pack_avx512":     packers(isas[0]),
+		"pack_avx2":       packers(isas[1]),
 	} {
 		var a asm
 		write(&a)

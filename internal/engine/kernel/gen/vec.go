@@ -7,6 +7,27 @@ import (
 // vectors writes the functions that work on rows of floats, element by element.
 // n is a number of sixteens.
 func vectors(a *asm) {
+	expConsts(a)
+	a.floatConst("geluCube", math.Float32bits(0.044715))
+	a.floatConst("geluFactor", math.Float32bits(-2*0.7978845608028654)) // sqrt(2/pi)
+	a.floatConst("minus1702", math.Float32bits(-1.702))
+	for _, v := range isas {
+		v.scaled(a)
+		v.axpy(a)
+		v.added(a)
+		v.merge(a)
+		v.divide(a)
+		v.rope(a)
+		v.siluMul(a)
+		v.geluMul(a)
+		v.clampedSwiGLU(a)
+		v.softmaxPage(a)
+		v.toHalf(a)
+	}
+}
+
+// expConsts adds the constants of exp.
+func expConsts(a *asm) {
 	for _, c := range []struct {
 		name  string
 		value float32
@@ -26,17 +47,6 @@ func vectors(a *asm) {
 		{"minusZero", float32(math.Copysign(0, -1))},
 	} {
 		a.floatConst(c.name, math.Float32bits(c.value))
-	}
-	for _, v := range isas {
-		v.scaled(a)
-		v.axpy(a)
-		v.added(a)
-		v.merge(a)
-		v.divide(a)
-		v.rope(a)
-		v.siluMul(a)
-		v.softmaxPage(a)
-		v.toHalf(a)
 	}
 }
 
@@ -119,9 +129,46 @@ func (v isa) siluMul(a *asm) {
 			op = "VPXORD"
 		}
 		v.op(a, op, "minusZero", v.r(0), v.r(1))
+		v.gated(a, at)
+	})
+}
+
+// geluMul: gate = gate/(1+exp(((gate*gate*cube)+1)*gate*factor))*up.
+func (v isa) geluMul(a *asm) {
+	a.fn("geluMul"+v.name, "gate, up *float32, n int", 24)
+	a.p("MOVQ gate+0(FP), DI\nMOVQ up+8(FP), SI")
+	v.each(a, "n+16(FP)", func(at string) {
+		a.p("VMOVUPS %s(DI)(AX*1), %s\nVMULPS %s, %s, %s", at, v.r(0), v.r(0), v.r(0), v.r(1))
+		v.op(a, "VMULPS", "geluCube", v.r(1), v.r(1))
+		v.op(a, "VADDPS", "p1", v.r(1), v.r(1))
+		a.p("VMULPS %s, %s, %s", v.r(0), v.r(1), v.r(1))
+		v.op(a, "VMULPS", "geluFactor", v.r(1), v.r(1))
+		v.gated(a, at)
+	})
+}
+
+// gated: gate = r0/(1+exp(r1))*up.
+func (v isa) gated(a *asm, at string) {
+	v.exp(a, v.r(1), v.r(2), v.r(3), v.r(4))
+	v.op(a, "VADDPS", "p1", v.r(1), v.r(1))
+	a.p("VDIVPS %s, %s, %s\nVMULPS %s(SI)(AX*1), %s, %s\nVMOVUPS %s, %s(DI)(AX*1)", v.r(1), v.r(0), v.r(0), at, v.r(0), v.r(0), v.r(0), at)
+}
+
+// clampedSwiGLU: gate = min(gate, limit), up = clamp(up, limit),
+// gate = gate/(1+exp(-1.702*gate))*(up+1).
+func (v isa) clampedSwiGLU(a *asm) {
+	a.fn("clampedSwiGLU"+v.name, "gate, up *float32, limit float32, n int", 32)
+	a.p("MOVQ gate+0(FP), DI\nMOVQ up+8(FP), SI\nVBROADCASTSS limit+16(FP), %s", v.r(5))
+	v.zero(a, v.r(6))
+	a.p("VSUBPS %s, %s, %s", v.r(5), v.r(6), v.r(6))
+	v.each(a, "n+24(FP)", func(at string) {
+		a.p("VMINPS %s(DI)(AX*1), %s, %s", at, v.r(5), v.r(0))
+		v.op(a, "VMULPS", "minus1702", v.r(0), v.r(1))
 		v.exp(a, v.r(1), v.r(2), v.r(3), v.r(4))
 		v.op(a, "VADDPS", "p1", v.r(1), v.r(1))
-		a.p("VDIVPS %s, %s, %s\nVMULPS %s(SI)(AX*1), %s, %s\nVMOVUPS %s, %s(DI)(AX*1)", v.r(1), v.r(0), v.r(0), at, v.r(0), v.r(0), v.r(0), at)
+		a.p("VDIVPS %s, %s, %s\nVMINPS %s(SI)(AX*1), %s, %s\nVMAXPS %s, %s, %s", v.r(1), v.r(0), v.r(0), at, v.r(5), v.r(1), v.r(1), v.r(6), v.r(1))
+		v.op(a, "VADDPS", "p1", v.r(1), v.r(1))
+		a.p("VMULPS %s, %s, %s\nVMOVUPS %s, %s(DI)(AX*1)", v.r(1), v.r(0), v.r(0), v.r(0), at)
 	})
 }
 

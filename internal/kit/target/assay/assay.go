@@ -106,7 +106,7 @@ func (Adapter) Readiness() target.Readiness {
 }
 
 // assayRequest is the one line that the server logs for a request.
-var assayRequest = regexp.MustCompile(`assay serve: request \d+: prompt (\d+) tokens = (\d+) reused \+ (\d+) read in ` + target.Decimal + ` ms \(` + target.Decimal + ` tok/s\), (\d+) generated in ` + target.Decimal + ` ms \(` + target.Decimal + ` tok/s\)(?:, drafts accepted (\d+) of (\d+))?, finish (\w+)`)
+var assayRequest = regexp.MustCompile(`assay serve: request \d+: prompt (\d+) tokens = (\d+) reused \+ (\d+) read in ` + target.Decimal + ` ms \(` + target.Decimal + ` tok/s\), (\d+) generated in ` + target.Decimal + ` ms \(` + target.Decimal + ` tok/s\)(?:, drafts accepted (\d+) of (\d+)(?: in (\d+) rounds)?)?, finish (\w+)`)
 
 // ReadLog reads that line.
 func (Adapter) ReadLog(segment []byte) (target.LogRecord, error) {
@@ -126,7 +126,8 @@ func (Adapter) ReadLog(segment []byte) (target.LogRecord, error) {
 		DecodeRate:    m.Float(8),
 		DraftAccepted: m.Int(9),
 		DraftN:        m.Int(10),
-		Finish:        new(m.Text(11)),
+		Rounds:        m.Int(11),
+		Finish:        new(m.Text(12)),
 	}, nil
 }
 

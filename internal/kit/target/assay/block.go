@@ -15,7 +15,6 @@ func (Adapter) Block(a *target.Account) *target.Block {
 	b := &row.EngineBlock{
 		EngineGenerated: l.Generated, Reused: l.Cached,
 		EngineDecodeTokS: l.DecodeRate, EnginePromptTokS: l.PromptRate,
-		DraftsAccepted: l.DraftAccepted, DraftsOffered: l.DraftN,
 	}
 	out := &target.Block{Name: row.OwnEngine, Fields: b, Why: map[string]string{}}
 	null := func(why string, names ...string) {
@@ -24,7 +23,7 @@ func (Adapter) Block(a *target.Account) *target.Block {
 		}
 	}
 	null("the engine keeps all experts in memory: it has no tiers to count", "hit_rate_log", "hits", "lookups", "offloaded", "pcie_share_log", "routed")
-	derived := []string{"tokens_per_round_derived", "tokens_per_round_rule"}
+	draftsSaid(a).fill(b, out)
 	logged := map[string]bool{
 		"engine_generated": l.Generated == nil, "reused": l.Cached == nil,
 		"engine_decode_tok_s": l.DecodeRate == nil, "engine_prompt_tok_s": l.PromptRate == nil,
@@ -32,25 +31,13 @@ func (Adapter) Block(a *target.Account) *target.Block {
 	if a.LogErr != nil {
 		why := "the log: " + a.LogErr.Error()
 		null(why, slices.Collect(maps.Keys(logged))...)
-		null(why, "hit_rate_line", "drafts_accepted", "drafts_offered")
-		null(why, derived...)
+		null(why, "hit_rate_line")
 	} else {
 		b.HitRateLine = new("absent")
 		for name, missing := range logged {
 			if missing {
 				null("out of range in the log", name)
 			}
-		}
-		switch {
-		case l.DraftN == nil || l.DraftAccepted == nil:
-			null("no drafts were made", "drafts_accepted", "drafts_offered")
-			null("no drafts were made", derived...)
-			b.DraftsAccepted, b.DraftsOffered = nil, nil
-		case l.Generated != nil && *l.DraftAccepted < *l.Generated:
-			b.TokensPerRoundDerived = new(float64(*l.Generated) / float64(*l.Generated-*l.DraftAccepted))
-			b.TokensPerRoundRule = new("derived: generated / (generated - drafts accepted)")
-		default:
-			null("as many drafts were accepted as tokens were generated: that can't be", derived...)
 		}
 	}
 	null("no such figure in this engine's /metrics", "metrics")
