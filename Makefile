@@ -53,6 +53,7 @@ check-wide: fuzz ## slow checks: fuzzing, wide random tests, official clients an
 	ASSAY_WIDE=1 $(GO) test -count=1 ./internal/engine/model ./internal/engine/kernel
 	ASSAY_WIDE=1 $(GO) test -count=1 -run TestEveryReplySatisfiesItsSchema ./internal/engine/grammar
 	tools/progress/tmux.sh
+	tools/newcomer/newcomer.sh
 	tools/peers/openai_client.sh
 	tools/peers/templates.sh
 	tools/peers/llama_cpp_python.sh
@@ -64,6 +65,8 @@ check-wide: fuzz ## slow checks: fuzzing, wide random tests, official clients an
 	tools/packaging/lint.sh
 	tools/packaging/chroot.sh
 	tools/packaging/release.sh
+	tools/packaging/platforms.sh
+	tools/publish/publish.sh
 
 bench: ## ours against llama.cpp, 20 minutes on an idle machine; writes docs/Performance.md (ARGS= chooses a part)
 	$(GO) run ./benchmarks $(ARGS)

@@ -2,7 +2,6 @@ package chat
 
 import (
 	"encoding/json"
-	"os"
 	"strings"
 	"testing"
 
@@ -14,24 +13,13 @@ import (
 // What a public template writes for a call in the past, as its model learnt to
 // write one, is read as that call. It is run by tools/peers/templates.sh.
 func TestPublicTemplatesCallsAreRead(t *testing.T) {
-	path := os.Getenv("ASSAY_TEMPLATES")
-	if path == "" {
-		t.Skip("run by tools/peers/templates.sh")
-	}
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var cases []struct{ Name, Template string }
-	if err := json.Unmarshal(raw, &cases); err != nil {
-		t.Fatal(err)
-	}
+	cases := publicCases(t)
 	const tools = `[{"type":"function","function":{"name":"get_weather","description":"d","parameters":{"type":"object","properties":{"city":{"type":"string","description":"d"},"days":{"type":"integer","description":"d"}},"required":["city"]}}}]`
 	const user = `{"role":"user","content":"hi"}`
 	const call = `{"role":"assistant","content":"","tool_calls":[{"id":"abcde1234","type":"function","function":{"name":"get_weather","arguments":{"city":"New York","days":3}}}]}`
 	want := map[string]any{"city": "New York", "days": 3.0}
 	seen := map[string]bool{}
-	read, other := map[reply.Style]int{}, map[reply.Style]int{}
+	read, other, marks := map[reply.Style]int{}, map[reply.Style]int{}, map[string]int{}
 	for _, c := range cases {
 		if seen[c.Template] {
 			continue
@@ -45,11 +33,15 @@ func TestPublicTemplatesCallsAreRead(t *testing.T) {
 		if err != nil || !strings.Contains(prompt, "get_weather") {
 			continue // it knows no tools
 		}
-		all, err := tmpl.Render(Input{Messages: []byte(`[` + user + `,` + call + `]`), Tools: []byte(tools)})
+		format := reply.Detect(c.Template)
+		past := call
+		if strings.Contains(format.Mark, "section") { // whose calls are named by their ids
+			past = strings.Replace(call, "abcde1234", "functions.get_weather:0", 1)
+		}
+		all, err := tmpl.Render(Input{Messages: []byte(`[` + user + `,` + past + `]`), Tools: []byte(tools)})
 		if err != nil {
 			continue
 		}
-		format := reply.Detect(c.Template)
 		at := 0 // where the answer begins: where the two part
 		for at < len(prompt) && at < len(all) && prompt[at] == all[at] {
 			at++
@@ -77,13 +69,19 @@ func TestPublicTemplatesCallsAreRead(t *testing.T) {
 		var got map[string]any
 		if json.Unmarshal([]byte(arguments), &got) == nil && name == "get_weather" && cmp.Equal(got, want) {
 			read[format.Style]++
+			if format.Mark != "" {
+				marks[format.Mark]++
+			}
 			continue
 		}
 		if other[format.Style]++; other[format.Style] < 400 {
 			t.Logf("%s (%s): %.200q gives %s(%s)", c.Name, format.Style, answer, name, arguments)
 		}
 	}
-	t.Logf("calls that were read: %v; not: %v", read, other)
+	t.Logf("calls that were read: %v, behind marks: %v; not: %v", read, marks, other)
+	if len(marks) < 5 {
+		t.Errorf("of some marks no template was read: %v", marks)
+	}
 	for _, s := range []reply.Style{reply.Bare, reply.Hermes, reply.XML, reply.GLM, reply.Harmony} {
 		if read[s] == 0 {
 			t.Errorf("no template of the style %s was read", s)

@@ -8,29 +8,38 @@ import (
 	"time"
 )
 
-// TestPublicTemplates renders what tools/peers/templates.sh rendered in Python,
-// and counts what differs. It is run by that script.
-func TestPublicTemplates(t *testing.T) {
+// publicCase is a template, and what Python's jinja2 makes of one conversation by it.
+type publicCase struct {
+	Name, Template string
+	Input          struct {
+		Messages, Tools json.RawMessage
+		Generation      bool `json:"add_generation_prompt"`
+		Kwargs          map[string]json.RawMessage
+	}
+	Text, Error *string
+}
+
+// publicCases are those that tools/peers/templates.sh made.
+func publicCases(t *testing.T) (cases []publicCase) {
+	t.Helper()
 	path := os.Getenv("ASSAY_TEMPLATES")
 	if path == "" {
 		t.Skip("run by tools/peers/templates.sh")
 	}
 	raw, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(raw, &cases)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	var cases []struct {
-		Name, Template string
-		Input          struct {
-			Messages, Tools json.RawMessage
-			Generation      bool `json:"add_generation_prompt"`
-			Kwargs          map[string]json.RawMessage
-		}
-		Text, Error *string
-	}
-	if err := json.Unmarshal(raw, &cases); err != nil {
-		t.Fatal(err)
-	}
+	return cases
+}
+
+// TestPublicTemplates renders what tools/peers/templates.sh rendered in Python,
+// and counts what differs. It is run by that script.
+func TestPublicTemplates(t *testing.T) {
+	cases := publicCases(t)
 	templates := map[string]*Template{}
 	failures := map[string]error{}
 	wrong := map[string]int{} // templates with a difference

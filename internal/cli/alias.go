@@ -17,6 +17,7 @@ var aliases = map[string]string{
 	"--draft-p-min":   "--spec-min-p",
 	"-ctk":            "--cache-type-k",
 	"-ctv":            "--cache-type-v",
+	"-cram":           "--cache-ram",
 	"--ctx-size":      "--context",
 	"--predict":       "--max-tokens",
 	"--n-predict":     "--max-tokens",

@@ -32,7 +32,8 @@ contexts as one family (Holm). Arms that were started in turns (A B B A) are
 compared by pairs of starts, with the exact signed-rank test; others by the
 Mann-Whitney test, over starts where each arm has four or more, else over runs,
 and then it is said. The interval is Hodges and Lehmann's. Four of each are
-needed, six of pairs.
+needed, six of pairs; more where several contexts or arms are compared at once: it
+is said how many.
 
 Runs are compared only when they read the same slice, as many tokens of prompt (to
 1 %), asked for as many, and agree in sampling, reasoning and cache, and only with

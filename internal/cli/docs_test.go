@@ -4,8 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,12 +16,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"assay/internal/kit/figure"
+	"assay/models/seedling"
 )
 
 // docsDir are the pages of the manual.
@@ -31,10 +36,15 @@ const docsDir = "../../docs"
 //	<!-- run: 99 -->      ... but the last must end with this status (3|99: with one of them)
 //	<!-- run: ROUNDS=4 -->  ... with this in the environment, instead of the page's own
 //	<!-- run: needs=jq -->  ... if there is such a program on this machine
+//	<!-- run: server -->  ... with "assay serve" in the place of http://127.0.0.1:8080
+//	<!-- run: for=2s -->  ... and are interrupted after that time
+//	<!-- setup: line -->  a line that is run before, and not shown; $IMPORTED has results of other tools
 //	<!-- prints -->       the block is what the one before it printed; a line of ... stands for any lines
+//	<!-- parsed: why -->  the lines are not run, because of that; their flags are held against the program's
 //
-// Of a YAML block, a GitHub workflow, the steps of its job are run, but for
-// those that use an action or are named "build".
+// Each command of assay may end with one of the statuses, not only the last. Of a
+// YAML block, a GitHub workflow, the steps of its job are run, but for those that
+// use an action or are named "build".
 func TestDocs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("whole programs")
@@ -53,6 +63,7 @@ func TestDocs(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s:%v", filepath.Base(page), err)
 		}
+		blocks = slices.DeleteFunc(blocks, func(b docBlock) bool { return b.parsed })
 		if len(blocks) == 0 {
 			continue
 		}
@@ -69,13 +80,16 @@ type docBlock struct {
 	line     int
 	language string
 	prints   bool
-	status   []int // that its commands may end with
+	parsed   bool
+	server   bool
+	limit    time.Duration // after which it is interrupted; 0: never
+	status   []int         // that its commands may end with
 	env      []string
 	needs    string // a program that not every machine has
 	text     string
 }
 
-var docMark = regexp.MustCompile(`^<!-- (run|prints)(?:: (.*))? -->$`)
+var docMark = regexp.MustCompile(`^<!-- (run|prints|parsed|setup)(?:: (.*))? -->$`)
 
 // docBlocks finds the marked blocks of a page.
 func docBlocks(page string) ([]docBlock, error) {
@@ -104,6 +118,8 @@ func docBlocks(page string) ([]docBlock, error) {
 			}
 		case inside:
 			text.WriteString(line + "\n")
+		case strings.HasPrefix(line, "<!-- setup: ") && docMark.MatchString(line):
+			out = append(out, docBlock{line: n, status: []int{0, 3}, text: docMark.FindStringSubmatch(line)[2] + "\n"})
 		case docMark.MatchString(line):
 			b, err := readMark(docMark.FindStringSubmatch(line))
 			if err != nil {
@@ -120,8 +136,25 @@ func docBlocks(page string) ([]docBlock, error) {
 }
 
 func readMark(m []string) (*docBlock, error) {
-	b := &docBlock{prints: m[1] == "prints", status: []int{0}}
+	b := &docBlock{prints: m[1] == "prints", parsed: m[1] == "parsed", status: []int{0}}
+	if b.parsed {
+		if m[2] == "" {
+			return b, errors.New("it does not say why nothing is run")
+		}
+		return b, nil
+	}
 	for _, word := range strings.Fields(m[2]) {
+		if word == "server" {
+			b.server = true
+			continue
+		}
+		if limit, ok := strings.CutPrefix(word, "for="); ok {
+			var err error
+			if b.limit, err = time.ParseDuration(limit); err != nil {
+				return b, err
+			}
+			continue
+		}
 		if program, ok := strings.CutPrefix(word, "needs="); ok {
 			b.needs = program
 			continue
@@ -170,19 +203,57 @@ func runDoc(t *testing.T, blocks []docBlock) {
 // runShell runs commands and returns what they printed.
 func runShell(t *testing.T, dir string, b docBlock, commands string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", commands)
+	if b.server {
+		commands = strings.ReplaceAll(commands, "http://127.0.0.1:8080", docServer(t, dir))
+	}
+	last := filepath.Join(t.TempDir(), "status")
+	var passed strings.Builder // the statuses after which the next line is run
+	for _, code := range b.status {
+		fmt.Fprintf(&passed, " %d", code)
+	}
+	ctx, cancel := t.Context(), context.CancelFunc(func() {})
+	if b.limit > 0 {
+		ctx, cancel = context.WithTimeout(ctx, b.limit)
+	}
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-e", "-c", fmt.Sprintf(`assay() {
+	status=0; command assay "$@" || status=$?
+	echo $status > '%s'
+	case "%s " in *" $status "*) return 0 ;; esac
+	return $status
+}
+%s`, last, passed.String(), commands))
 	cmd.Dir = dir
 	cmd.WaitDelay = 10 * time.Second
-	cmd.Env = append(os.Environ(), "COLUMNS=80", "GITHUB_STEP_SUMMARY="+filepath.Join(dir, "step-summary.md"))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
+	imported, err := filepath.Abs("../kit/imported/testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Env = append(os.Environ(), "COLUMNS=80", "GITHUB_STEP_SUMMARY="+filepath.Join(dir, "step-summary.md"),
+		"XDG_CONFIG_HOME="+filepath.Join(dir, "config"), "IMPORTED="+imported)
 	cmd.Env = append(cmd.Env, b.env...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	err := cmd.Run()
+	err = cmd.Run()
 	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
+	if err != nil && !errors.As(err, &exit) && ctx.Err() == nil {
 		t.Fatalf("line %d: %v", b.line, err)
 	}
-	if code := cmd.ProcessState.ExitCode(); !slices.Contains(b.status, code) {
+	if b.limit > 0 {
+		if t.Context().Err() == nil && ctx.Err() == nil {
+			t.Fatalf("line %d: it ended by itself:\n%s\nstderr:\n%s", b.line, commands, errs.String())
+		}
+		return out.String()
+	}
+	code := cmd.ProcessState.ExitCode()
+	if text, err := os.ReadFile(last); err == nil && code == 0 {
+		if n, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && slices.Contains(b.status, n) {
+			code = n
+		}
+	}
+	if !slices.Contains(b.status, code) {
 		t.Fatalf("line %d: status %d, want %v:\n%s\nstdout:\n%s\nstderr:\n%s", b.line, code, b.status, commands, out.String(), errs.String())
 	}
 	return out.String()
@@ -241,9 +312,56 @@ func printsLike(got, want string) bool {
 	return regexp.MustCompile(pattern.String() + `$`).MatchString(got)
 }
 
+// docServer starts the server that a page speaks of, with the fixture's model, and
+// returns its address.
+func docServer(t *testing.T, dir string) string {
+	t.Helper()
+	cmd := exec.Command("assay", "serve", "-m", "model.gguf", "-c", "4096", "--port", "0")
+	cmd.Dir = dir
+	log, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Wait() // its status says nothing of the page
+	})
+	address := regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
+	lines := bufio.NewScanner(log)
+	for lines.Scan() {
+		if url := address.FindString(lines.Text()); url != "" {
+			go func() { _, _ = io.Copy(io.Discard, log) }()
+			awaitReady(t, url)
+			return url
+		}
+	}
+	t.Fatal("the server does not say where it listens")
+	return ""
+}
+
+// awaitReady waits until a server has loaded its model.
+func awaitReady(t *testing.T, url string) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		resp, err := http.Get(url + "/health")
+		if err == nil {
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return
+			}
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s is not ready: %v", url, err)
+		}
+	}
+}
+
 // docFixture lays out the rows of the pages' examples, recorded with "assay run
 // -t 1" and "-t 2" in turns: a folder for each, with a folder for each start in
-// it, and all of them in one.
+// it, and all of them in one; a small plan; and a model.
 func docFixture(t *testing.T, dir string) {
 	t.Helper()
 	f, err := os.Open("../kit/report/testdata/threads.jsonl.gz")
@@ -274,6 +392,14 @@ func docFixture(t *testing.T, dir string) {
 			fmt.Fprintln(files[path], lines.Text())
 		}
 	}
+	for path, text := range map[string]string{
+		"model.gguf": string(seedling.GGUF),
+		"plan.yaml":  "name: one thread against two\narms: [{name: t1, threads: 1}, {name: t2, threads: 2}]\ncontexts: [64]\nmax_tokens: 32\nrepeats: 2\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, path), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for path, text := range files {
 		at := filepath.Join(dir, path)
 		if err := os.MkdirAll(at, 0o755); err != nil {
@@ -299,7 +425,7 @@ func TestDocMarks(t *testing.T) {
 	if b := blocks[1]; b.text != "x\n" || !b.prints {
 		t.Errorf("%+v", b)
 	}
-	for _, bad := range []string{"<!-- run -->\ntext\n", "<!-- run: soon -->\n```sh\nx\n```\n"} {
+	for _, bad := range []string{"<!-- parsed -->\n```sh\nx\n```\n", "<!-- run: for=ever -->\n```sh\nx\n```\n", "<!-- run -->\ntext\n", "<!-- run: soon -->\n```sh\nx\n```\n"} {
 		if _, err := docBlocks(bad); err == nil {
 			t.Errorf("no error for %q", bad)
 		}
@@ -320,17 +446,16 @@ func TestDocMarks(t *testing.T) {
 	}
 }
 
-// Every code that withholds something has its advice, and nothing else has.
+// Every code that withholds something has its section with advice, and nothing else
+// has.
 func TestWithheldPage(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(docsDir, "withheld.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var told, want []string
-	for _, line := range regexp.MustCompile("(?m)^`.*`[^\n]* — ").FindAllString(string(text), -1) {
-		for _, m := range regexp.MustCompile("`([a-z0-9-]+)`").FindAllStringSubmatch(line, -1) {
-			told = append(told, m[1])
-		}
+	for _, m := range regexp.MustCompile("(?m)^### `([a-z0-9-]+)`\n\n[^\n#]").FindAllStringSubmatch(string(text), -1) {
+		told = append(told, m[1])
 	}
 	for _, c := range figure.Table {
 		want = append(want, string(c.Code))

@@ -52,17 +52,9 @@ func runExport(env *Env, o exportOptions, args []string) error {
 	}
 	builder := report.NewBuilder()
 	in := newRowInput(env, builder.Add)
-	for _, arg := range args {
-		if err := in.add(arg); err != nil {
-			return &exitError{ExitUsage, err}
-		}
-	}
-	if err := in.err(); err != nil {
-		return &exitError{ExitUsage, err}
-	}
-	rep := builder.Report()
-	if rep.Rows == 0 {
-		return usagef("there are no rows in %q", args)
+	rep, err := in.report(builder, args)
+	if err != nil {
+		return err
 	}
 	if o.out == "" {
 		return write(rep, env.Stdout)

@@ -154,12 +154,16 @@ func (o *engineFlags) open(ctx context.Context, env *Env) (*engine.Engine, error
 	if !o.mmap { // else the engine goes on reading it, as long as the program runs
 		defer f.Close()
 	}
-	return o.load(ctx, env, f, 1)
+	return o.load(ctx, env, f, engine.Options{ReuseBytes: chatReuse})
 }
 
+// chatReuse is the memory for what a command with one request at a time keeps: the
+// turns of one chat.
+const chatReuse = 1 << 30
+
 // load loads a model that has been opened, with progress on a terminal where it
-// takes more than a moment.
-func (o *engineFlags) load(ctx context.Context, env *Env, f *gguf.File, slots int) (*engine.Engine, error) {
+// takes more than a moment. The flags are put into options.
+func (o *engineFlags) load(ctx context.Context, env *Env, f *gguf.File, options engine.Options) (*engine.Engine, error) {
 	if o.gpuLayers > 0 {
 		fmt.Fprintf(env.Stderr, "assay: --gpu-layers %d: there is no GPU support yet, all layers run on the CPU\n", o.gpuLayers)
 	}
@@ -168,8 +172,12 @@ func (o *engineFlags) load(ctx context.Context, env *Env, f *gguf.File, slots in
 	}
 	bar := newProgress(env, "loading the model")
 	defer bar.clear()
-	options := engine.Options{Threads: o.threads, Context: o.context, Slots: slots, CacheType: o.keyType, Mmap: o.mmap}
-	o.drafts.set(&options)
+	options.Threads, options.Context, options.CacheType, options.Mmap = o.threads, o.context, o.keyType, o.mmap
+	release, err := o.drafts.set(env, &options)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	return engine.Load(ctx, f, options, bar.update)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"assay/internal/kit/derive"
 	"assay/internal/kit/evidence"
+	"assay/internal/kit/report"
 	"assay/internal/kit/row"
 	"assay/internal/kit/tokens"
 )
@@ -54,6 +55,24 @@ func (in *rowInput) add(arg string) error {
 		}
 	}
 	return nil
+}
+
+// report sums up the rows of all arguments, which in gives to builder. Rows that are
+// broken, and none at all, are wrong usage.
+func (in *rowInput) report(builder *report.Builder, args []string) (*report.Report, error) {
+	for _, arg := range args {
+		if err := in.add(arg); err != nil {
+			return nil, &exitError{ExitUsage, err}
+		}
+	}
+	if err := in.err(); err != nil {
+		return nil, &exitError{ExitUsage, err}
+	}
+	rep := builder.Report()
+	if rep.Rows == 0 {
+		return nil, usagef("there are no rows in %q", args)
+	}
+	return rep, nil
 }
 
 func (in *rowInput) addFile(path string) error {

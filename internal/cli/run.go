@@ -139,7 +139,7 @@ func newRunCommand(env *Env) *cobra.Command {
 	f.StringVar(&o.whenUnfit, "when-unfit", string(plan.Refuse), "on a machine that is not fit for the plan: refuse, or measure all the same")
 	f.BoolVar(&o.json, "json", false, "print the summary as JSON")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print what would run and for how long, and run nothing")
-	f.StringVar(&o.progress, "progress", "auto", progressHelp)
+	f.StringVar(&o.progress, "progress", "auto", runProgressHelp)
 	return cmd
 }
 
@@ -147,7 +147,7 @@ func runRun(ctx context.Context, env *Env, o runOptions, file string) error {
 	if err := o.check(file); err != nil {
 		return err
 	}
-	show, err := progressOf(env, o.progress)
+	show, err := progressOf(env, o.progress, o.json)
 	if err != nil {
 		return err
 	}

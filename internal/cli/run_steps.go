@@ -9,13 +9,17 @@ import (
 	"assay/internal/kit/host"
 )
 
-// progressHelp says what --progress takes.
-const progressHelp = "auto (on a terminal only), plain (a line a step) or none"
+// What --progress takes, of run and of commands that are no plan.
+const (
+	runProgressHelp = "auto (a view on a terminal, else a line a step, with --json nothing), plain (a line a step) or none"
+	progressHelp    = "auto (on a terminal only), plain (a line a step) or none"
+)
 
-// progressOf makes what shows a run on stderr, once it begins.
-func progressOf(env *Env, mode string) (func() display.View, error) {
+// progressOf makes what shows a run on stderr, once it begins. Who asks for JSON is a
+// program, which reads errors there.
+func progressOf(env *Env, mode string, asJSON bool) (func() display.View, error) {
 	switch {
-	case mode == "plain":
+	case mode == "plain", mode == "auto" && !env.StderrIsTerminal && !asJSON:
 		return func() display.View { return display.NewLines(env.Stderr) }, nil
 	case mode == "auto" && env.StderrIsTerminal:
 		return func() display.View {

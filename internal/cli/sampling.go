@@ -63,8 +63,12 @@ func printTimings(w io.Writer, t engine.Timings, finish string) {
 	if t.Offered > 0 {
 		drafts = fmt.Sprintf(", drafts accepted %d of %d in %d rounds", t.Accepted, t.Offered, t.Rounds)
 	}
-	fmt.Fprintf(w, "prompt %d tokens in %.2f s (%s tok/s), %d generated in %.2f s (%s tok/s)%s, finish %s\n",
-		t.Prompt, t.PromptTime.Seconds(), rate(t.Prompt, t.PromptTime.Seconds()),
+	reused := ""
+	if t.Cached > 0 {
+		reused = fmt.Sprintf(" (and %d reused)", t.Cached)
+	}
+	fmt.Fprintf(w, "prompt %d tokens%s in %.2f s (%s tok/s), %d generated in %.2f s (%s tok/s)%s, finish %s\n",
+		t.Prompt, reused, t.PromptTime.Seconds(), rate(t.Prompt, t.PromptTime.Seconds()),
 		t.Predicted, t.DecodeTime.Seconds(), rate(t.Predicted-1, t.DecodeTime.Seconds()), drafts, finish)
 }
 

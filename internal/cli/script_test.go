@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -27,8 +28,9 @@ func TestMain(m *testing.M) {
 //	get URL [STATUS]      prints what URL answers, once it is STATUS (200)
 //	post URL FILE         prints the status and what URL answers to FILE
 //
-// They are skipped with -short, as under the race detector: the programs that
-// they run would take an hour.
+// and $SEEDLING, the folder of the built-in model in other formats. They are skipped
+// with -short, as under the race detector: the programs that they run would take an
+// hour.
 func TestScripts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("whole programs")
@@ -41,6 +43,11 @@ func TestScripts(t *testing.T) {
 			"post":     scriptPost,
 		},
 		RequireExplicitExec: true,
+		Setup: func(e *testscript.Env) error {
+			dir, err := filepath.Abs("../../models/seedling/formats")
+			e.Setenv("SEEDLING", dir)
+			return err
+		},
 	})
 }
 

@@ -201,7 +201,7 @@ func (s *speedRun) threads(ctx context.Context, tests []speedTest, report *speed
 		flags.context = max(flags.context, t.depth+t.tokens(), 2)
 	}
 	start := time.Now()
-	e, err := flags.load(ctx, s.env, f, 1)
+	e, err := flags.load(ctx, s.env, f, engine.Options{})
 	if err != nil {
 		return err
 	}

@@ -81,17 +81,9 @@ func runSummary(env *Env, o summaryOptions, args []string) error {
 		}
 		in.counter = c
 	}
-	for _, arg := range args {
-		if err := in.add(arg); err != nil {
-			return &exitError{ExitUsage, err}
-		}
-	}
-	if err := in.err(); err != nil {
-		return &exitError{ExitUsage, err}
-	}
-	rep := builder.Report()
-	if rep.Rows == 0 {
-		return usagef("there are no rows in %q", args)
+	rep, err := in.report(builder, args)
+	if err != nil {
+		return err
 	}
 	if in.twice > 0 {
 		fmt.Fprintf(env.Stderr, "assay: rows given more than once and counted once: %d\n", in.twice)

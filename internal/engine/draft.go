@@ -15,14 +15,38 @@ type ahead struct {
 	ids     []int32   // the last token, then its drafts
 	joined  []int32   // tokens drawn since the drafter was told
 	logits  []float32 // [1+drafts, vocabulary]
+	watched watched   // the model's hidden states of the last pass
+	row     int       // the row of them that the first row of logits came from
 }
 
-func newAhead(d spec.Drafter, most, vocabulary int) *ahead {
-	return &ahead{
+// watched is where a pass puts the hidden states of its tokens for a drafter that
+// watches. Nobody watches the zero value.
+type watched struct {
+	states []float32 // [tokens, width]
+	width  int
+}
+
+// rows are the states of n tokens, the first of them in row i; nil: nobody watches.
+func (w *watched) rows(i, n int) []float32 {
+	if w.states == nil {
+		return nil
+	}
+	return w.states[i*w.width:][:n*w.width]
+}
+
+// newAhead makes room for windows of most drafts and, where the drafter watches, for
+// the states of as many tokens of a prompt as a pass takes.
+func (e *Engine) newAhead(d spec.Drafter, most int) *ahead {
+	a := &ahead{
 		drafter: d, choose: spec.NewWindow(most),
 		guesses: make([]spec.Guess, most), ids: make([]int32, 1+most), joined: make([]int32, 0, 1+most),
-		logits: make([]float32, (1+most)*vocabulary),
+		logits: make([]float32, (1+most)*e.info.Vocabulary),
 	}
+	if d.Watches() {
+		n := max(e.options.Batch, 1+most)
+		a.watched = watched{make([]float32, n*e.info.Embedding), e.info.Embedding}
+	}
+	return a
 }
 
 // window is the last pass: its rows of logits, of which the first is of the last
@@ -34,12 +58,22 @@ type window struct {
 	drafting time.Duration // that guessing them took
 }
 
-func (g *generation) beginDrafts() {
-	g.window = window{start: g.slot.cache.Len()}
+// beginDrafts starts a sequence of which reused tokens of the prompt are at hand.
+func (g *generation) beginDrafts(reused int) {
 	if a := g.slot.ahead; a != nil {
-		a.drafter.Begin(g.r.Prompt)
+		a.drafter.Begin(g.r.Prompt[:reused+1])
 		a.choose.Begin()
 		a.joined = a.joined[:0]
+	}
+}
+
+// readDrafts tells the drafter of n tokens of the prompt that were just computed,
+// the first of them at position from, by the tokens that follow them.
+func (g *generation) readDrafts(from, n int) {
+	if a := g.slot.ahead; a != nil {
+		next := g.r.Prompt[from+1 : min(from+n+1, len(g.r.Prompt))]
+		a.drafter.Accept(next, a.watched.rows(0, len(next)))
+		a.row = n - 1
 	}
 }
 
@@ -73,8 +107,8 @@ func (g *generation) next(ctx context.Context, id int32) error {
 	g.measured()
 	at := g.position()
 	g.slot.cache.Truncate(at) // drafts that were wrong
-	a.drafter.Accept(a.joined)
-	a.joined = a.joined[:0]
+	a.drafter.Accept(a.joined, a.watched.rows(a.row, len(a.joined)))
+	a.joined, a.row = a.joined[:0], 0
 
 	*w = window{start: at + 1}
 	a.ids[0] = id
@@ -114,9 +148,9 @@ func (g *generation) windowLogits() []float32 {
 }
 
 // measured tells the window's chooser of a round that is over. The prompt's last
-// pass is none.
+// pass is none; nor is one of which this sequence's part is not known.
 func (g *generation) measured() {
-	if w := &g.window; g.result.Timings.Rounds > 0 {
-		g.slot.ahead.choose.Measured(w.drafts, w.row, w.drafting, g.took)
+	if w, took := &g.window, g.slot.turn.took; g.result.Timings.Rounds > 0 && took > 0 {
+		g.slot.ahead.choose.Measured(w.drafts, w.row, w.drafting, took)
 	}
 }

@@ -50,7 +50,7 @@ func TestDraftsKeepToForms(t *testing.T) {
 				ids[k] = tok.ID
 			}
 			for _, right := range []float64{0, 0.7, 1} {
-				draftWith(drafting, &replay{text: ids, right: right, r: r}, 8)
+				draftWith(drafting, &replay{prompt: len(q.Prompt), text: ids, right: right, r: r}, 8)
 				trained(drafting)
 				q.Constraint = g.Matcher()
 				got, result := whole(t, drafting, q)

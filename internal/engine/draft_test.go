@@ -19,16 +19,18 @@ import (
 // replay drafts the text that will come, each token of it with a probability; else
 // another token.
 type replay struct {
-	text  []int32 // that follows the prompt
-	right float64
-	r     *rand.Rand
-	at    int
+	prompt int     // its tokens
+	text   []int32 // that follows it
+	right  float64
+	r      *rand.Rand
+	at     int // of the text, once the prompt is over
 }
 
-func (d *replay) Begin([]int32)         { d.at = 0 }
-func (d *replay) Accept(tokens []int32) { d.at += len(tokens) }
+func (d *replay) Begin(tokens []int32)               { d.at = len(tokens) - d.prompt }
+func (d *replay) Watches() bool                      { return false }
+func (d *replay) Accept(tokens []int32, _ []float32) { d.at += len(tokens) }
 func (d *replay) Draft(to []spec.Guess, _ float32) int {
-	n := copyGuesses(to, d.text[min(d.at, len(d.text)):])
+	n := copyGuesses(to, d.text[min(max(0, d.at), len(d.text)):])
 	for i := range to[:n] {
 		if d.r.Float64() >= d.right {
 			to[i].ID = (to[i].ID + 1) % 4000
@@ -48,7 +50,7 @@ func copyGuesses(to []spec.Guess, ids []int32) int {
 // draftWith makes the engine's only slot draft with d, at most most tokens a round.
 func draftWith(e *Engine, d spec.Drafter, most int) {
 	s := <-e.slots
-	s.ahead = newAhead(d, most, e.info.Vocabulary)
+	s.ahead = e.newAhead(d, most)
 	e.slots <- s
 }
 
@@ -56,11 +58,14 @@ func draftWith(e *Engine, d spec.Drafter, most int) {
 // that it drafts all it may for a while.
 func trained(e *Engine) {
 	s := <-e.slots
-	most := len(s.ahead.guesses)
-	for k := range most + 1 {
-		s.ahead.choose.Measured(k, k, 0, time.Millisecond)
-	}
+	trainWindow(s.ahead)
 	e.slots <- s
+}
+
+func trainWindow(a *ahead) {
+	for k := range len(a.guesses) + 1 {
+		a.choose.Measured(k, k, 0, time.Millisecond)
+	}
 }
 
 // A text is the same, token for token and bit for bit of its probabilities, with
@@ -78,7 +83,7 @@ func TestDraftsChangeNothing(t *testing.T) {
 	var engines, drafting [3]*Engine
 	for i := range engines {
 		engines[i] = load(t, Options{Threads: 1 + i, Context: 400})
-		drafting[i] = load(t, Options{Threads: 1 + i, Context: 400, Drafts: 4, Batch: 7 + 50*i})
+		drafting[i] = loadWithHead(t, Options{Threads: 1 + i, Context: 400, Drafts: 4, Batch: 7 + 50*i})
 	}
 	offered, accepted := 0, 0
 	for try := range tries {
@@ -102,13 +107,16 @@ func TestDraftsChangeNothing(t *testing.T) {
 		e, most := drafting[r.IntN(3)], 1+r.IntN(8)
 		var d spec.Drafter = spec.NewSuffix(400)
 		how := "suffix"
-		if right := []float64{-1, 0, 0.5, 0.8, 1}[r.IntN(5)]; right >= 0 {
+		switch right := []float64{-2, -2, -1, 0, 0.5, 0.8, 1}[r.IntN(7)]; {
+		case right == -2:
+			how, d = "mtp", e.newDrafter()
+		case right >= 0:
 			how = fmt.Sprintf("replay %g", right)
 			ids := make([]int32, len(want))
 			for i, tok := range want {
 				ids[i] = tok.ID
 			}
-			d = &replay{text: ids, right: right, r: r}
+			d = &replay{prompt: len(q.Prompt), text: ids, right: right, r: r}
 		}
 		draftWith(e, d, most)
 		trained(e)
@@ -140,6 +148,28 @@ func whole(t *testing.T, e *Engine, r Request) (tokens []Token, _ Result) {
 	return tokens, result
 }
 
+// loadWithHead loads the built-in model, and the block that drafts for it.
+func loadWithHead(t *testing.T, o Options) *Engine {
+	t.Helper()
+	o.Head = openGGUF(t, "seedling-15m-mtp-q8_0.gguf")
+	e := load(t, o)
+	if o.Drafts > 0 && e.options.Drafter != spec.KindMTP {
+		t.Fatalf("the drafter is %q", e.options.Drafter)
+	}
+	return e
+}
+
+// openGGUF opens one of Seedling's other files.
+func openGGUF(t testing.TB, name string) *gguf.File {
+	t.Helper()
+	f, err := gguf.Open("../../models/seedling/formats/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
 func sameToken(a, b Token) bool {
 	return a.ID == b.ID && a.End == b.End && a.Logprob == b.Logprob && slices.Equal(a.Top, b.Top)
 }
@@ -165,7 +195,7 @@ func TestWindowsEndExactly(t *testing.T) {
 			{"error", func(func()) error { return broken }, broken},
 			{"cancel", func(cancel func()) error { cancel(); return nil }, context.Canceled},
 		} {
-			draftWith(e, &replay{text: text, right: 1, r: rand.New(rand.NewPCG(1, 1))}, 8)
+			draftWith(e, &replay{prompt: len(q.Prompt), text: text, right: 1, r: rand.New(rand.NewPCG(1, 1))}, 8)
 			trained(e)
 			ctx, cancel := context.WithCancel(context.Background())
 			var got []int32
@@ -184,7 +214,7 @@ func TestWindowsEndExactly(t *testing.T) {
 			}
 		}
 		q.MaxTokens = n
-		draftWith(e, &replay{text: text, right: 1, r: rand.New(rand.NewPCG(1, 1))}, 8)
+		draftWith(e, &replay{prompt: len(q.Prompt), text: text, right: 1, r: rand.New(rand.NewPCG(1, 1))}, 8)
 		trained(e)
 		if got, result := collect(t, e, q); !slices.Equal(got, text[:n]) || result.Finish != FinishLength {
 			t.Errorf("at most %d tokens: %d and %q", n, len(got), result.Finish)
@@ -226,9 +256,13 @@ func BenchmarkDrafts(b *testing.B) {
 	for _, c := range []struct {
 		name  string
 		right float64
-	}{{"off", -1}, {"suffix", -2}, {"replay 0", 0}, {"replay 0.5", 0.5}, {"replay 0.8", 0.8}, {"replay 1", 1}} {
+	}{{"off", -1}, {"suffix", -2}, {"mtp", -3}, {"replay 0", 0}, {"replay 0.5", 0.5}, {"replay 0.8", 0.8}, {"replay 1", 1}} {
 		b.Run(c.name, func(b *testing.B) {
-			e, err := loadBench()
+			o := Options{Threads: 2, Context: 1024}
+			if c.right == -3 {
+				o.Drafts, o.Head = 1, openGGUF(b, "seedling-15m-mtp-q8_0.gguf")
+			}
+			e, err := loadBench(o)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -249,9 +283,11 @@ func BenchmarkDrafts(b *testing.B) {
 			run()
 			switch {
 			case c.right >= 0:
-				draftWith(e, &replay{text: slices.Clone(text), right: c.right, r: rand.New(rand.NewPCG(1, 2))}, 8)
+				draftWith(e, &replay{prompt: len(q.Prompt), text: slices.Clone(text), right: c.right, r: rand.New(rand.NewPCG(1, 2))}, 8)
 			case c.right == -2:
 				draftWith(e, spec.NewSuffix(1024), 8)
+			case c.right == -3:
+				draftWith(e, e.newDrafter(), 8)
 			}
 			var sum Timings
 			for b.Loop() {
@@ -270,8 +306,7 @@ func BenchmarkDrafts(b *testing.B) {
 }
 
 // loadBench opens the model that ASSAY_BENCH_MODEL names, or the built-in one.
-func loadBench() (*Engine, error) {
-	o := Options{Threads: 2, Context: 1024}
+func loadBench(o Options) (*Engine, error) {
 	path := os.Getenv("ASSAY_BENCH_MODEL")
 	if path == "" {
 		return loadSeedling(o)

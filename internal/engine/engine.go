@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"assay/internal/engine/sample"
+	"assay/internal/gguf"
 )
 
 // Options are what an Engine is loaded with.
@@ -16,12 +17,23 @@ type Options struct {
 	Threads int // compute threads, the caller's included; 0 means one a core
 	Context int // positions of one slot, prompt and output together; 0 means the model's own, at most 8192
 	Slots   int // requests that may be in work at once, each with its own context; 0 means 1
-	Batch   int // tokens of a prompt that are computed together; 0 means 512, the most
+	Queue   int // requests that may wait for a slot; more are refused with a BusyError; 0 means 256, negative none
+	Batch   int // tokens of prompts that are computed together; 0 means 512, the most
 
 	CacheType string  // of keys and values: f16 (the default), q8_0 or f32
 	Drafts    int     // tokens that are guessed ahead in one pass, at most (spec.MaxDrafts); 0: none
 	DraftMinP float32 // a guess less likely than that is not tried
-	Drafter   string  // who guesses, when Drafts is not 0: spec.KindSuffix (the default) or spec.KindMTP
+	Drafter   string  // who guesses, when Drafts is not 0: spec.KindMTP (the default with a Head) or spec.KindSuffix (else)
+
+	// Head is the block that drafts, where it is in a file of its own. It may be closed
+	// when Load returns. nil: it is in the model's file, if anywhere.
+	Head *gguf.File
+
+	ReuseBytes     int64  // memory for what earlier requests computed, beside the slots' own; 0: none is kept
+	ReuseDir       string // where that goes when memory is full, and from run to run; empty: nowhere
+	ReuseDiskBytes int64  // of its files together, at most; 0 means 16 GiB
+
+	Log func(format string, args ...any) // gets lines about what went wrong and was got over; nil: nobody
 
 	Mmap bool // use the file's own pages instead of a copy: it must stay open until Close, and is slower
 }
@@ -33,6 +45,7 @@ type Request struct {
 	Sampling  sample.Params // temperature, seed, penalties ...
 	IgnoreEOS bool          // never draw an end-of-generation token
 	Logprobs  int           // negative: none; n >= 0: the drawn token's and the n best
+	NoReuse   bool          // compute the whole prompt, and keep nothing for others
 
 	Constraint sample.Constraint   // a form that what is drawn keeps to; nil: none
 	Progress   func(Timings) error // told before the prompt is read, and after each batch of it; nil: nobody
@@ -51,9 +64,10 @@ type Token struct {
 // which begins when a slot takes the request, so DecodeTime covers
 // Predicted-1 intervals.
 type Timings struct {
-	QueueTime  time.Duration
-	Prompt     int // tokens of the prompt that were computed
-	Cached     int // tokens of the prompt that were reused
+	Slot       int           // that the request is in
+	QueueTime  time.Duration // 0: there was a free slot
+	Prompt     int           // tokens of the prompt that were computed
+	Cached     int           // tokens of the prompt that were reused
 	PromptTime time.Duration
 	Predicted  int // tokens drawn, the end token included
 	DecodeTime time.Duration
@@ -83,6 +97,13 @@ var ErrStop = errors.New("engine: stop")
 
 // ErrClosed is returned for requests to an Engine that has been closed.
 var ErrClosed = errors.New("engine: closed")
+
+// BusyError says that all slots are taken and enough requests wait for one.
+type BusyError struct{ Slots, Waiting int }
+
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("all %d slots are busy and %d requests wait for one, which is the limit; try again later", e.Slots, e.Waiting)
+}
 
 // ContextError says that a prompt leaves no room for a single token.
 type ContextError struct{ Prompt, Context int }

@@ -248,11 +248,12 @@ func TestLoadRefuses(t *testing.T) {
 	}{
 		{"context", nil, Options{Context: 1 << 20}, "context: 1048576 is not between 2 and the 32768"},
 		{"threads", nil, Options{Threads: -1}, "threads: -1 is not between"},
-		{"architecture", map[string]any{"general.architecture": "llama"}, Options{}, `changed.gguf: general.architecture is "llama"`},
-		{"layers", map[string]any{"qwen3moe.block_count": uint32(5)}, Options{}, "changed.gguf: tensor blk.4.attn_norm.weight is missing"},
-		{"width", map[string]any{"qwen3moe.embedding_length": uint32(512)}, Options{}, "changed.gguf: tensor token_embd.weight has dimensions [256 4096], but the metadata ask for [512 4096]"},
+		{"architecture", map[string]any{"general.architecture": "mamba"}, Options{}, `changed.gguf: general.architecture is "mamba"`},
+		{"layers", map[string]any{"qwen3moe.block_count": uint32(5)}, Options{}, "changed.gguf: 12 tensors are missing: blk.4.attn_q.weight, blk.4.attn_k.weight"},
+		{"width", map[string]any{"qwen3moe.embedding_length": uint32(512)}, Options{}, "tensor token_embd.weight has dimensions [256 4096], but the metadata ask for [512 4096]"},
 		{"heads", map[string]any{"qwen3moe.attention.head_count_kv": uint32(3)}, Options{}, "qwen3moe.attention.head_count_kv: 3 does not divide the 4"},
 		{"experts", map[string]any{"qwen3moe.expert_used_count": uint32(17)}, Options{}, "qwen3moe.expert_used_count: 17 is not between 1 and 16"},
+		{"everything", map[string]any{"qwen3moe.expert_used_count": uint32(17), "qwen3moe.rope.scaling.type": "longrope"}, Options{}, "changed.gguf: this engine can't run it:\n  qwen3moe.rope.scaling.type: \"longrope\" is not supported yet\n  qwen3moe.expert_used_count: 17 is not between"},
 		{"eps", map[string]any{"qwen3moe.attention.layer_norm_rms_epsilon": float32(-1)}, Options{}, "layer_norm_rms_epsilon: -1 is not between"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"assay/internal/engine/model"
 	"assay/internal/engine/sample"
 )
 
@@ -20,26 +21,19 @@ func (e *Engine) Generate(ctx context.Context, r Request, emit func(Token) error
 		return Result{}, err
 	}
 	queued := time.Now()
-	var s *slot
-	select { // a closed Engine takes nobody, even when a slot is free
-	case <-e.closed:
-		return Result{}, ErrClosed
-	default:
+	s, waited, err := e.acquire(ctx)
+	if err != nil {
+		return Result{}, err
 	}
-	select {
-	case s = <-e.slots:
-	case <-ctx.Done():
-		return Result{}, ctx.Err()
-	case <-e.closed:
-		return Result{}, ErrClosed
-	}
-	defer func() {
-		s.cache.Release()
-		e.slots <- s
-	}()
+	defer e.release(s)
 	g := generation{e: e, slot: s, r: r, sampler: sample.New(r.Sampling, e.info.Vocabulary, e.options.Context)}
-	g.result.Timings.QueueTime = time.Since(queued)
-	err := g.run(ctx, emit)
+	g.result.Timings.Slot = s.id
+	if waited {
+		g.result.Timings.QueueTime = time.Since(queued)
+	}
+	g.begin(ctx)
+	err = g.run(ctx, emit)
+	g.keep()
 	return g.result, err
 }
 
@@ -68,15 +62,23 @@ type generation struct {
 	r       Request
 	sampler *sample.Sampler
 	result  Result
-	id      [1]int32      // the token to compute
-	window  window        // of the last pass
-	took    time.Duration // of the last pass, the wait for it left out
-	stop    func() bool   // whether to give up, made once so that tokens allocate nothing
+	id      [1]int32 // the token to compute
+	window  window   // of the last pass
+}
+
+// begin makes the slot the request's.
+func (g *generation) begin(ctx context.Context) {
+	t := g.slot.turn
+	t.Sequence.Cache = g.slot.cache
+	t.ended = func() error { return g.ended(ctx) }
+	g.slot.busy.Store(true)
+	g.slot.show(len(g.r.Prompt), &g.result.Timings)
 }
 
 func (g *generation) run(ctx context.Context, emit func(Token) error) error {
 	t := &g.result.Timings
 	start := time.Now()
+	g.recall(ctx)
 	if err := g.readPrompt(ctx, start); err != nil {
 		return err
 	}
@@ -93,7 +95,6 @@ func (g *generation) run(ctx context.Context, emit func(Token) error) error {
 	}
 	var first time.Time
 	g.result.Finish = FinishLength
-	g.beginDrafts()
 	for g.r.MaxTokens < 0 || t.Predicted < g.r.MaxTokens {
 		logits, position := g.logits(), g.position()
 		id := g.sampler.Draw(logits, position, banned)
@@ -104,6 +105,7 @@ func (g *generation) run(ctx context.Context, emit func(Token) error) error {
 			g.window.count(t)
 		}
 		t.DecodeTime = now.Sub(first)
+		g.drawn(id)
 		token := Token{ID: id, End: g.e.tokenizer.IsEOG(id), Timings: *t}
 		if g.r.Logprobs >= 0 {
 			token.Logprob, token.Top = sample.Logprobs(logits, id, g.r.Logprobs)
@@ -132,8 +134,16 @@ func (g *generation) run(ctx context.Context, emit func(Token) error) error {
 	return nil
 }
 
-// readPrompt computes the prompt, batch by batch, and leaves the logits after
-// it in the slot.
+// drawn notes a token.
+func (g *generation) drawn(id int32) {
+	g.slot.drew.Store(int32(g.result.Timings.Predicted))
+	if g.reuses() {
+		g.slot.ids = append(g.slot.ids, id)
+	}
+}
+
+// readPrompt computes what there is not of the prompt, chunk by chunk, and leaves the
+// logits after it in the slot.
 func (g *generation) readPrompt(ctx context.Context, start time.Time) error {
 	t := &g.result.Timings
 	progress := func() error {
@@ -145,21 +155,25 @@ func (g *generation) readPrompt(ctx context.Context, start time.Time) error {
 	if err := progress(); err != nil {
 		return err
 	}
-	for rest := g.r.Prompt; len(rest) > 0; {
-		n := min(g.e.options.Batch, len(rest))
-		var logits []float32
-		if n == len(rest) {
-			logits = g.slot.logits
-		}
-		if err := g.forward(ctx, rest[:n], logits); err != nil {
+	g.beginDrafts(t.Cached)
+	turn := g.slot.turn
+	turn.prompt = true
+	defer func() { turn.prompt = false }()
+	for rest := g.r.Prompt[t.Cached:]; len(rest) > 0; {
+		if err := g.forward(ctx, rest, g.slot.logits); err != nil {
 			return err
 		}
+		n := turn.taken
 		for _, id := range rest[:n] {
 			g.sampler.Accept(id)
 		}
+		g.readDrafts(g.window.start, n)
 		rest = rest[n:]
+		g.window.start += n
+		g.mark()
 		t.Prompt += n
 		t.PromptTime = time.Since(start)
+		g.slot.show(len(g.r.Prompt), t)
 		if err := progress(); err != nil {
 			return err
 		}
@@ -167,22 +181,21 @@ func (g *generation) readPrompt(ctx context.Context, start time.Time) error {
 	return nil
 }
 
-// forward is one pass, when it is this request's turn.
+// forward computes tokens in the next round. The logits are for the last of them.
 func (g *generation) forward(ctx context.Context, ids []int32, logits []float32) error {
-	g.e.passing.Lock()
-	defer g.e.passing.Unlock()
-	if err := g.ended(ctx); err != nil {
-		return err
+	t := g.slot.turn
+	t.Tokens, t.Logits = ids, logits
+	if a := g.slot.ahead; a != nil {
+		t.watched = &a.watched
 	}
-	if g.stop == nil {
-		g.stop = func() bool { return g.ended(ctx) != nil }
-	}
-	began := time.Now()
-	defer func() { g.took = time.Since(began) }()
-	if !g.e.pass.RunUnless(g.stop, g.slot.cache, ids, logits) {
-		return g.ended(ctx)
-	}
-	return nil
+	return g.e.rounds.compute(ctx, t)
+}
+
+// runPass is a round's pass.
+func (e *Engine) runPass(stop func() bool, all []model.Sequence) error {
+	e.passing.Lock()
+	defer e.passing.Unlock()
+	return e.pass.Run(stop, all)
 }
 
 // ended says why the request is over before its time, if it is.

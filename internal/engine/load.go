@@ -2,17 +2,20 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"assay/internal/chat"
 	"assay/internal/engine/kernel"
 	"assay/internal/engine/kv"
 	"assay/internal/engine/model"
+	"assay/internal/engine/mtp"
 	"assay/internal/engine/pool"
 	"assay/internal/engine/quant"
-	"assay/internal/engine/spec"
+	"assay/internal/engine/reuse"
 	"assay/internal/engine/weights"
 	"assay/internal/gguf"
 	"assay/internal/tokenizer"
@@ -28,20 +31,19 @@ type Engine struct {
 	templateErr error
 	weights     *weights.Set
 	pool        *pool.Pool
-	slots       chan *slot    // those that are free
+	pass        *model.Pass
+	rounds      *rounds
+	reuse       *reuse.Cache // nil: nothing is kept
+	slots       chan *slot   // those that are free
+	all         []*slot
+	waiting     atomic.Int64  // requests that wait for a slot
 	closed      chan struct{} // closed by Close
+	closing     sync.Once
 
-	passing sync.Mutex // held during a pass
-	pass    *model.Pass
+	head    *mtp.Head    // drafts; nil: the model has no such block, or it is not asked for
+	headSet *weights.Set // its tensors; nil: they are among the model's
 
-	closing sync.Once
-}
-
-// slot is the state of one request in work.
-type slot struct {
-	cache  *kv.Cache
-	logits []float32 // [vocabulary]
-	ahead  *ahead    // nil: nothing is drafted
+	passing sync.Mutex // held by who uses the pool: a round's pass, or a drafter that computes
 }
 
 // Info describes a loaded model.
@@ -57,10 +59,6 @@ type Info struct {
 	Vocabulary   int
 }
 
-// defaultContext is the context where neither the user nor a short model says
-// otherwise: enough for most uses, without gigabytes of keys and values.
-const defaultContext = 8192
-
 // Load reads a model into memory; f may be closed when it returns. progress, if
 // not nil, is told how many bytes of the weights are in memory.
 func Load(ctx context.Context, f *gguf.File, o Options, progress func(done, total int64)) (*Engine, error) {
@@ -68,45 +66,10 @@ func Load(ctx context.Context, f *gguf.File, o Options, progress func(done, tota
 	if err != nil {
 		return nil, err
 	}
-	if o.Threads == 0 {
-		o.Threads = runtime.NumCPU()
-	}
-	if o.Slots == 0 {
-		o.Slots = 1
-	}
-	if o.Batch == 0 {
-		o.Batch = model.MaxBatch
-	}
-	if o.Context == 0 {
-		o.Context = min(config.Context, defaultContext)
-	}
-	switch {
-	case o.Threads < 1 || o.Threads > 1024:
-		return nil, fmt.Errorf("threads: %d is not between 1 and 1024", o.Threads)
-	case o.Slots < 1 || o.Slots > 1024:
-		return nil, fmt.Errorf("slots: %d is not between 1 and 1024", o.Slots)
-	case o.Batch < 0 || o.Batch > model.MaxBatch:
-		return nil, fmt.Errorf("batch: %d is not between 1 and %d", o.Batch, model.MaxBatch)
-	case o.Context < 2 || o.Context > config.Context:
-		return nil, fmt.Errorf("context: %d is not between 2 and the %d that %s declares", o.Context, config.Context, f.Name())
-	case o.Drafts < 0 || o.Drafts > spec.MaxDrafts:
-		return nil, fmt.Errorf("drafts: %d is not between 0 and %d", o.Drafts, spec.MaxDrafts)
-	case !(o.DraftMinP >= 0 && o.DraftMinP <= 1):
-		return nil, fmt.Errorf("draft min p: %g is not between 0 and 1", o.DraftMinP)
-	}
-	if o.Drafts == 0 {
-		o.Drafter = ""
-	} else if o.Drafter == "" {
-		o.Drafter = spec.KindSuffix
-	}
-	cacheType, err := kernel.ParseKVFormat(o.CacheType)
+	o, shape, err := o.settle(f, config)
 	if err != nil {
 		return nil, err
 	}
-	if cacheType == kernel.KVQ8 && config.HeadDim%32 != 0 {
-		return nil, fmt.Errorf("cache type: q8_0 needs heads of a multiple of 32 dimensions, and those of %s have %d; use f16", f.Name(), config.HeadDim)
-	}
-	o.CacheType = cacheType.String()
 	if _, err := kernel.Active(); err != nil {
 		return nil, err
 	}
@@ -123,30 +86,35 @@ func Load(ctx context.Context, f *gguf.File, o Options, progress func(done, tota
 	if err != nil {
 		return nil, err
 	}
-	m, err := model.New(config, w)
+	m, err := model.New(config, w, nil)
 	if err != nil {
 		_ = w.Close() // err says more
 		return nil, err
+	}
+	store := kv.NewStore(shape)
+	head, headSet, err := o.openHead(ctx, m, f, w)
+	var kept *reuse.Cache
+	if err == nil {
+		kept, err = openReuse(f, store, o)
+	}
+	if err != nil {
+		return nil, errors.Join(err, w.Close(), closeSet(headSet))
 	}
 	// The pool's goroutines spin inside a pass; HTTP must not wait behind them.
 	if n := o.Threads + 2; runtime.GOMAXPROCS(0) < n {
 		runtime.GOMAXPROCS(n)
 	}
 	e := &Engine{
-		options: o, tokenizer: tok, weights: w, pool: pool.New(o.Threads),
-		slots: make(chan *slot, o.Slots), closed: make(chan struct{}),
-		info: info(f, config, o),
+		options: o, tokenizer: tok, weights: w, pool: pool.New(o.Threads), reuse: kept,
+		closed: make(chan struct{}), info: info(f, config, o), headSet: headSet,
 	}
 	e.template, e.templateErr = chat.FromGGUF(f)
 	e.pass = model.NewPass(m, e.pool)
-	store := kv.NewStore(config.KVShape(cacheType))
-	for range o.Slots {
-		s := &slot{cache: store.NewCache(), logits: make([]float32, m.Vocabulary)}
-		if o.Drafts > 0 {
-			s.ahead = newAhead(spec.NewSuffix(o.Context), o.Drafts, m.Vocabulary)
-		}
-		e.slots <- s
+	if head != nil {
+		e.head = mtp.New(head, e.pool, o.cacheFormat(), &e.passing)
 	}
+	e.rounds = newRounds(e.runPass, e.closed, o.Slots, o.Batch)
+	e.newSlots(store)
 	return e, nil
 }
 
@@ -189,17 +157,31 @@ func (e *Engine) HugeBytes() (huge, total int64, err error) {
 }
 
 // Close lets the requests in work end with ErrClosed and gives all memory back.
-func (e *Engine) Close() error {
+// Options.ReuseDir gets what is kept in memory.
+func (e *Engine) Close() error { return e.CloseWithin(context.Background()) }
+
+// CloseWithin is Close, but writes to ReuseDir only until ctx ends.
+func (e *Engine) CloseWithin(ctx context.Context) error {
 	var err error
 	e.closing.Do(func() {
 		close(e.closed)
 		for range e.options.Slots {
 			<-e.slots
 		}
+		e.rounds.late.Stop()
+		e.closeReuse(ctx)
 		e.pool.Close()
-		err = e.weights.Close()
+		err = errors.Join(e.weights.Close(), closeSet(e.headSet))
 	})
 	return err
+}
+
+// closeSet closes a set of tensors, if there is one.
+func closeSet(w *weights.Set) error {
+	if w == nil {
+		return nil
+	}
+	return w.Close()
 }
 
 // CanRun says why the engine can't run the model of f, or nil when it can, as

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 
 	"assay/internal/engine/kernel"
@@ -22,24 +23,21 @@ type Bench struct {
 
 // Bench takes a slot, when one is free, until the Bench is closed.
 func (e *Engine) Bench(ctx context.Context) (*Bench, error) {
-	select {
-	case s := <-e.slots:
-		return &Bench{e, s}, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-e.closed:
-		return nil, ErrClosed
+	s, _, err := e.acquire(ctx)
+	if err != nil {
+		return nil, err
 	}
+	s.busy.Store(true)
+	s.turn.Sequence.Cache = s.cache
+	return &Bench{e, s}, nil
 }
 
 // Close gives the slot back.
 func (b *Bench) Close() {
-	if b.s == nil {
-		return
+	if b.s != nil {
+		b.e.release(b.s)
+		b.s = nil
 	}
-	b.s.cache.Release()
-	b.e.slots <- b.s
-	b.s = nil
 }
 
 // Feed appends tokens, BatchTokens at a time, and computes the logits after the
@@ -50,16 +48,15 @@ func (b *Bench) Feed(ctx context.Context, ids []int32) error {
 		return &ContextError{Prompt: n, Context: b.e.options.Context}
 	}
 	g := generation{e: b.e, slot: b.s}
+	t := b.s.turn
+	t.ended = func() error { return g.ended(ctx) }
+	t.prompt = len(ids) > 1
+	defer func() { t.prompt = false }()
 	for len(ids) > 0 {
-		n := min(b.e.options.Batch, len(ids))
-		var logits []float32
-		if n == len(ids) {
-			logits = b.s.logits
-		}
-		if err := g.forward(ctx, ids[:n], logits); err != nil {
+		if err := g.forward(ctx, ids, b.s.logits); err != nil {
 			return err
 		}
-		ids = ids[n:]
+		ids = ids[t.taken:]
 	}
 	return nil
 }
@@ -75,14 +72,14 @@ const BatchTokens = model.MaxBatch
 
 // Demand is what a model needs: memory, and what one token moves and computes.
 type Demand struct {
-	Weights    int64 // bytes of all tensors, in the file's formats
+	Weights    int64 // bytes of the tensors that are kept in memory, in the file's formats
 	Memory     int64 // bytes of them when loaded: rows are laid out for the kernels, which takes more in some formats
-	PerToken   int64 // bytes of weights that one token reads: the experts it takes, not the others, and one row of the embeddings
+	PerToken   int64 // bytes of weights that one token reads: the experts it takes, not the others, one row of the embeddings, and nothing of blocks that only draft
 	Operations int64 // multiplications and additions of one token with those weights; attention's are left out
 	KVPosition int64 // bytes of keys and values that one position takes, and that every later token reads
 	KVType     string
 	KVPage     int   // positions that are allocated at a time
-	Buffers    int64 // about what a pass, the logits and the tokenizer take, in bytes
+	Buffers    int64 // about what a pass, the logits, the tokenizer and the states of recurrent layers take, in bytes
 	Context    int   // positions of one slot, defaults filled in
 	Slots      int
 }
@@ -136,13 +133,20 @@ func DemandOf(f *gguf.File, o Options) (Demand, error) {
 	if _, ok := f.Tensor("output.weight"); ok {
 		tied = false
 	}
+	how := model.WeightOptions(f)
 	for _, t := range f.Tensors() {
+		if slices.Contains(how.Disk, t.Name) {
+			continue
+		}
 		d.Weights += int64(t.Bytes())
+		if c.Drafts(t.Name) {
+			continue
+		}
 		bytes, products := int64(t.Bytes()), int64(t.Elements())
 		switch {
 		case t.Name == "token_embd.weight" && !tied:
 			bytes, products = bytes/int64(c.Vocabulary), 0
-		case strings.Contains(t.Name, "_exps."):
+		case c.Experts > 0 && strings.Contains(t.Name, "_exps."):
 			bytes = bytes / int64(c.Experts) * int64(c.Used)
 			products = products / int64(c.Experts) * int64(c.Used)
 		case len(t.Dims) < 2:
@@ -154,8 +158,7 @@ func DemandOf(f *gguf.File, o Options) (Demand, error) {
 	if d.Weights == 0 {
 		return Demand{}, fmt.Errorf("%s: it has no weights", f.Name())
 	}
-	how := model.WeightOptions(f)
-	d.Memory, d.Buffers = int64(weights.MemoryBytes(f, how)), buffers(c, o)
+	d.Memory, d.Buffers = int64(weights.MemoryBytes(f, how)), buffers(c, o)+2*int64(o.Slots)*int64(shape.StateBytes())
 	if o.Mmap {
 		d.Memory = d.Weights
 	}
@@ -166,6 +169,5 @@ func DemandOf(f *gguf.File, o Options) (Demand, error) {
 // tokens, the logits of every slot, and tokenizer and runtime, which were seen
 // to take about 200 bytes a token of the vocabulary and 16 MiB.
 func buffers(c *model.Config, o Options) int64 {
-	token := 4*c.Width + 3*c.Heads*c.HeadDim + 2*c.KVHeads*c.HeadDim + c.Experts + c.Used*(3*c.ExpertWidth+c.Width)
-	return 4*int64(BatchTokens)*int64(token) + 4*int64(o.Slots)*int64(c.Vocabulary) + 200*int64(c.Vocabulary) + 16<<20
+	return int64(c.Scratch()) + 4*int64(o.Slots)*int64(c.Vocabulary) + 200*int64(c.Vocabulary) + 16<<20
 }

@@ -19,7 +19,7 @@ import (
 // many tokens an arm generates (256).
 func BenchmarkReplay(b *testing.B) {
 	const replayMost = 8
-	e, err := loadBench()
+	e, err := loadBench(Options{Threads: 2, Context: 1024})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func BenchmarkReplay(b *testing.B) {
 		before, _ := run(nil)
 		off = append(off, before)
 		for i, right := range arms {
-			draftWith(e, &replay{text: text, right: right, r: r}, replayMost)
+			draftWith(e, &replay{prompt: len(q.Prompt), text: text, right: right, r: r}, replayMost)
 			rate, t := run(nil)
 			noDrafts(e)
 			after, _ := run(nil)

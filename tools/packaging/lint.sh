@@ -30,7 +30,7 @@ fail() {
 
 "$venv/bin/hadolint" Dockerfile
 echo "lint: Dockerfile: hadolint finds nothing"
-"$venv/bin/shellcheck" packaging/*.sh tools/packaging/*.sh
+"$venv/bin/shellcheck" packaging/*.sh tools/packaging/*.sh tools/publish/*.sh
 echo "lint: scripts: shellcheck finds nothing"
 
 packaging/generate.sh "$work/made"

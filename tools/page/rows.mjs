@@ -4,7 +4,7 @@
 import fs from "node:fs";
 
 const [, , file, count, text = ""] = process.argv;
-const rows = fs.readFileSync(file, "utf8").trim().split("\n").map((l) => JSON.parse(l)).filter((r) => r.phase === "measure");
+const rows = fs.readFileSync(file, "utf8").trim().split("\n").map((l) => JSON.parse(l)).filter((r, _, all) => r.phase === "measure" && r.arm === all[0].arm);
 const contexts = ["512", "2K", "8K", "32K", "128K"];
 for (let i = 0; i < Number(count); i++) {
   const r = structuredClone(rows[i % rows.length]);

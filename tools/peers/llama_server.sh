@@ -95,6 +95,6 @@ refused() {
 	grep -q -- "$want" <<<"$said" || { echo "want $want; got: $said" >&2 && return 1; }
 }
 refused 'does not take --no-such-flag' -- -m "$model" --no-such-flag
-refused 'need a context of 4[0-9]*, but the target has 2048: start it with a larger one (-c 4[0-9]*)' --ctx 4K -- -m "$model" -c 2048
+refused 'need a context of 4[0-9]*, but the target has 2048: start it with a larger one (-c [45][0-9]*)' --ctx 4K -- -m "$model" -c 2048
 
 echo "llama-server: all counts agree"

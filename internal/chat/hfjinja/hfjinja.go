@@ -23,7 +23,7 @@
 // What still differs from Jinja2: tuples are lists and print so; dict keys are
 // strings or whole numbers; filters give lists, never generators; integers
 // computed by the template must fit 64 bits; formatting beyond {} and %s,
-// recursive loops, *args, include, import, extends, block, with and the rarer
+// recursive loops, **args, include, import, extends, block, with and the rarer
 // filters are errors that say so. There is one filter more, from_json, which some
 // models' templates need.
 package hfjinja

@@ -1,25 +1,33 @@
 package hfjinja
 
 import (
+	"slices"
 	"strings"
 )
 
 // postfix is what may follow an operand: .name .0 [key] [a:b:c] (args).
 func (t *translator) postfix(e expr) (expr, error) {
-	for links := 0; ; links++ {
-		err := t.chain(links)
-		switch {
-		case err != nil:
-		case t.accept("."):
-			e, err = t.attribute(e)
-		case t.accept("["):
-			e, err = t.subscript(e)
-		case t.accept("("):
-			e, err = t.call(e)
-		default:
+	return t.links(e, []link{{".", t.attribute}, {"[", t.subscript}, {"(", t.call}})
+}
+
+// link is what a token after an operand begins.
+type link struct {
+	token string
+	read  func(expr) (expr, error)
+}
+
+// links reads any number of links of these kinds.
+func (t *translator) links(e expr, kinds []link) (expr, error) {
+	for n := 0; ; n++ {
+		if err := t.chain(n); err != nil {
+			return e, err
+		}
+		i := slices.IndexFunc(kinds, func(k link) bool { return t.accept(k.token) })
+		if i < 0 {
 			return e, nil
 		}
-		if err != nil {
+		var err error
+		if e, err = kinds[i].read(e); err != nil {
 			return e, err
 		}
 	}
@@ -103,11 +111,15 @@ func (t *translator) subscript(obj expr) (expr, error) {
 }
 
 func (t *translator) call(fn expr) (expr, error) {
-	args, err := t.arguments()
+	args, stars, err := t.anyArguments()
 	if err != nil {
 		return fn, err
 	}
-	e := calls("f_call", append([]string{fn.code, quote(fn.label)}, args...)...)
+	head := []string{fn.code, quote(fn.label)}
+	e := calls("f_call", append(head, args...)...)
+	if strings.Contains(stars, "*") {
+		e = calls("f_spread", append(append(head, quote(stars)), args...)...)
+	}
 	e.call = true
 	return e, nil
 }
@@ -115,13 +127,28 @@ func (t *translator) call(fn expr) (expr, error) {
 // arguments are those of a call whose "(" has been read: first the named ones
 // as a dict (none when there are none), then the others.
 func (t *translator) arguments() ([]string, error) {
-	args := []string{"none"}
+	line := t.peek().line
+	args, stars, err := t.anyArguments()
+	if err == nil && strings.Contains(stars, "*") {
+		err = fail(line, "*args is supported in calls of functions only")
+	}
+	return args, err
+}
+
+// anyArguments also takes *args. stars has a * for each argument that is a list of
+// them, and a point for each other.
+func (t *translator) anyArguments() (args []string, stars string, err error) {
+	args = []string{"none"}
 	var named []string
-	_, err := t.sequence(")", func() (expr, error) {
+	_, err = t.sequence(")", func() (expr, error) {
 		tok := t.peek()
+		star := "."
 		switch {
-		case tok.is("*"), tok.is("**"):
-			return expr{}, fail(tok.line, "%sargs in calls is not supported", tok.text)
+		case tok.is("**"):
+			return expr{}, fail(tok.line, "**args in calls is not supported")
+		case tok.is("*"):
+			t.pos++
+			star = "*"
 		case tok.kind == tokName && t.toks[t.pos+1].is("="):
 			t.pos += 2
 			e, err := t.condition()
@@ -131,34 +158,18 @@ func (t *translator) arguments() ([]string, error) {
 			return expr{}, fail(tok.line, "a positional argument follows a named one")
 		}
 		e, err := t.condition()
-		args = append(args, e.code)
+		args, stars = append(args, e.code), stars+star
 		return e, err
 	})
 	if len(named) > 0 {
 		args[0] = calls("f_dict", named...).code
 	}
-	return args, err
+	return args, stars, err
 }
 
 // filters is any number of `| filter` and `is test`.
 func (t *translator) filters(e expr) (expr, error) {
-	for links := 0; ; links++ {
-		err := t.chain(links)
-		switch {
-		case err != nil:
-		case t.accept("|"):
-			e, err = t.filter(e)
-		case t.accept("is"):
-			e, err = t.test(e)
-		case t.accept("("):
-			e, err = t.call(e)
-		default:
-			return e, nil
-		}
-		if err != nil {
-			return e, err
-		}
-	}
+	return t.links(e, []link{{"|", t.filter}, {"is", t.test}, {"(", t.call}})
 }
 
 func (t *translator) filter(e expr) (expr, error) {

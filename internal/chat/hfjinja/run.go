@@ -55,6 +55,7 @@ func (r *run) functions() map[string]value {
 		"f_out":    func(a []value, _ map[string]value) (value, error) { return r.str(a[0]) },
 		"f_tick":   func(a []value, _ map[string]value) (value, error) { return text(""), r.spend(int(a[0].AsInt())) },
 		"f_call":   r.call,
+		"f_spread": r.spread,
 		"f_method": r.callMethod,
 		"f_attr": func(a []value, _ map[string]value) (value, error) {
 			return r.attr(a[0], a[1].AsString(), a[2].AsString())
@@ -156,6 +157,27 @@ func (r *run) call(a []value, kwargs map[string]value) (value, error) {
 	return r.invoke(a[0], a[1].AsString(), callArgs(a[2], a[3:]), kwargs)
 }
 
+// spread is f_spread(callee, label, stars, named, args...): a call some of whose
+// arguments are lists of them.
+func (r *run) spread(a []value, kwargs map[string]value) (value, error) {
+	var pos []value
+	for i, v := range a[4:] {
+		if a[2].AsString()[i] != '*' {
+			pos = append(pos, v)
+			continue
+		}
+		list, err := r.listed(v)
+		if err != nil {
+			return v, fmt.Errorf("%s: the argument after *: %w", named(a[1].AsString()), err)
+		}
+		if err := r.spendTimes(list.AsList().Len(), costItem); err != nil {
+			return v, err
+		}
+		pos = append(pos, list.AsList().Items...)
+	}
+	return r.invoke(a[0], a[1].AsString(), callArgs(a[3], pos), kwargs)
+}
+
 // callMethod is f_method(obj, label, name, named, args...).
 func (r *run) callMethod(a []value, kwargs map[string]value) (value, error) {
 	label, name := a[1].AsString(), a[2].AsString()
@@ -164,6 +186,10 @@ func (r *run) callMethod(a []value, kwargs map[string]value) (value, error) {
 		return fn, err
 	}
 	if fn.IsUndefined() {
+		if a[0].IsCallable() && a[0].AsCallable().Name == "dict" {
+			// Jinja2 takes what is no attribute for an item, and dict[...] is dict again.
+			return r.invoke(a[0], label, callArgs(a[3], a[4:]), kwargs)
+		}
 		if mutators[name] && (a[0].IsList() || a[0].IsDict()) {
 			return fn, fmt.Errorf("%s: .%s() would change a %s, which chat templates may not do; make a new one, or use namespace()",
 				named(label), name, r.typeName(a[0]))

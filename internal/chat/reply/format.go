@@ -10,6 +10,14 @@
 //	Harmony  <|channel|>commentary to=functions.NAME<|message|>{...}<|call|>    gpt-oss
 //	Bare     {"name": ..., "parameters": {...}}, <|python_tag|> in front or not Llama 3, and templates without any of these
 //
+// and, of templates that are Bare otherwise, behind a mark of theirs (Format.Mark):
+//
+//	[TOOL_CALLS]                  NAME[ARGS]{...}, or [{"name": ..., "arguments": ...}]       Mistral
+//	<｜tool▁calls▁begin｜>         ...NAME<｜tool▁sep｜>{...}, or function<｜tool▁sep｜>NAME     DeepSeek
+//	<|tool_calls_section_begin|>  ...functions.NAME:0<|tool_call_argument_begin|>{...}        Kimi, LLaDA
+//	<|tool_call_start|>           [NAME(key=value)]                                          LFM2
+//	<function_calls>              NAME(key=value), a line each                               OLMo 3
+//
 // Reasoning is what stands between <think>, <seed:think> or [THINK] and its
 // end, at the start of an answer or begun by the prompt's last words; and, of
 // Harmony, the channel "analysis".
@@ -34,6 +42,7 @@ type Format struct {
 	Style      Style
 	ThinkOpen  string // "": no tags of reasoning
 	ThinkClose string
+	Mark       string // of Bare: what begins calls beside an object at the start; "": nothing
 }
 
 // The tags of reasoning that are known.
@@ -59,6 +68,14 @@ func Detect(template string) Format {
 		f.Style = XML
 	case has("<tool_call>"):
 		f.Style = Hermes
+	}
+	if f.Style == Bare {
+		for _, known := range families {
+			if has(known.mark) {
+				f.Mark = known.mark
+				break
+			}
+		}
 	}
 	for _, tags := range thinkTags {
 		if has(tags[0]) || has(tags[1]) {
@@ -104,6 +121,12 @@ func (f Format) Marks(o Options) []string {
 	}
 	switch {
 	case len(o.Tools) == 0:
+	case f.Style == Bare && f.Mark != "":
+		of := familyOf(f.Mark)
+		marks = append(append(marks, PythonTag, f.Mark), of.inner...)
+		if of.end != "" {
+			marks = append(marks, of.end)
+		}
 	case f.Style == Bare:
 		marks = append(marks, PythonTag)
 	case f.Style != Harmony: // whose marks the tokenizer shows anyway

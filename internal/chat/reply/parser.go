@@ -146,6 +146,9 @@ func (p *Parser) triggers() []string {
 	case XML:
 		return []string{"<tool_call>", "<function="}
 	}
+	if p.f.Mark != "" {
+		return []string{PythonTag, p.f.Mark}
+	}
 	return []string{PythonTag}
 }
 
@@ -188,6 +191,8 @@ func (p *Parser) text(end bool) bool {
 		p.blank = p.in[len(say):at]
 		p.in = p.in[at+len(which):]
 		switch {
+		case p.f.Style == Bare && which == p.f.Mark:
+			p.state = (*Parser).marked
 		case p.f.Style == Bare:
 			p.state = (*Parser).python
 		case p.f.Style == Hermes:
@@ -312,12 +317,9 @@ func (p *Parser) python(end bool) bool {
 		return false
 	}
 	if name, arguments, ok := pythonCall(strings.TrimSpace(text)); ok {
-		p.out = append(p.out,
-			Delta{Call: &CallDelta{Index: p.index, ID: NewCallID(), Name: name}},
-			Delta{Call: &CallDelta{Index: p.index, Arguments: arguments}})
-		p.index++
+		p.call(name, arguments)
 	} else {
-		p.say(PythonTag + p.in)
+		p.say(p.blank + PythonTag + p.in)
 	}
 	p.in, p.state = "", (*Parser).rest
 	return false

@@ -64,6 +64,11 @@ var (
 	glm     = Format{Style: GLM, ThinkOpen: "<think>", ThinkClose: "</think>"}
 	gptOSS  = Format{Style: Harmony}
 	llama   = Format{Style: Bare}
+	mistral = Format{Style: Bare, Mark: "[TOOL_CALLS]"}
+	seek    = Format{Style: Bare, ThinkOpen: "<think>", ThinkClose: "</think>", Mark: "<｜tool▁calls▁begin｜>"}
+	kimi    = Format{Style: Bare, Mark: "<|tool_calls_section_begin|>"}
+	lfm     = Format{Style: Bare, Mark: "<|tool_call_start|>"}
+	olmo    = Format{Style: Bare, Mark: "<function_calls>"}
 	all     = Options{Reasoning: true, Tools: weather}
 	replies = []struct {
 		name string
@@ -113,6 +118,19 @@ var (
 		{"Llama's tag", llama, all, `<|python_tag|>{"name": "stop", "parameters": {}}`, whole{Calls: []call{{"stop", "{}"}}}},
 		{"Llama's own tools", llama, all, `<|python_tag|>brave_search.call(query="a, b", n=3)`, whole{Calls: []call{{"brave_search", `{"query": "a, b", "n": 3}`}}}},
 		{"code is no call", llama, all, `<|python_tag|>print(1)`, whole{Content: `<|python_tag|>print(1)`}},
+		{"code behind text", llama, all, "Look:\n <|python_tag|>print(1)", whole{Content: "Look:\n <|python_tag|>print(1)"}},
+		{"a list of calls", mistral, all, `Sure. [TOOL_CALLS] [{"name": "get_weather", "arguments": {"city": "New York", "days": 3}, "id": "abcde1234"}, {"name": "stop"}]`, whole{Content: "Sure.", Calls: []call{{"get_weather", `{"city": "New York", "days": 3}`}, {"stop", "{}"}}}},
+		{"names with arguments", mistral, all, `[TOOL_CALLS]get_weather[CALL_ID]abc12[ARGS]{"city": "[ARGS]"}[TOOL_CALLS]stop[ARGS]{}`, whole{Calls: []call{{"get_weather", `{"city": "[ARGS]"}`}, {"stop", "{}"}}}},
+		{"a mark and no call", mistral, all, "Say \n[TOOL_CALLS] twice", whole{Content: "Say \n[TOOL_CALLS] twice"}},
+		{"a list that is cut off", mistral, all, `[TOOL_CALLS][{"name": "stop"`, whole{Content: `[TOOL_CALLS][{"name": "stop"`}},
+		{"an object without the mark", mistral, all, `{"name": "stop", "parameters": {}}`, whole{Calls: []call{{"stop", "{}"}}}},
+		{"DeepSeek's fences", seek, all, "<think>a</think>One.\n<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n{\"city\": \"x\"}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>stop\n```json\n{}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>", whole{Reasoning: "a", Content: "One.", Calls: []call{{"get_weather", `{"city": "x"}`}, {"stop", "{}"}}}},
+		{"DeepSeek's of V3.1", seek, all, "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{\"city\": \"x\"}<｜tool▁call▁end｜><｜tool▁call▁begin｜>stop<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>", whole{Calls: []call{{"get_weather", `{"city": "x"}`}, {"stop", "{}"}}}},
+		{"Kimi's section", kimi, all, `<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>{"city": "x"}<|tool_call_end|><|tool_call_begin|>functions.stop:1<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>`, whole{Calls: []call{{"get_weather", `{"city": "x"}`}, {"stop", "{}"}}}},
+		{"as in Python", lfm, all, `<|tool_call_start|>[get_weather(city='New "York"', days=3, all=True, at=None, list=['a', 1], note="it's, (so)"), stop()]<|tool_call_end|>Done`, whole{Calls: []call{{"get_weather", `{"city": "New \"York\"", "days": 3, "all": true, "at": null, "list": ["a", 1], "note": "it's, (so)"}`}, {"stop", "{}"}}}},
+		{"in a fence", lfm, all, "<|tool_call_start|>\n```python\nget_weather(city=\"x\",days=3)\n```\n<|tool_call_end|>\n", whole{Calls: []call{{"get_weather", `{"city": "x", "days": 3}`}}}},
+		{"a line each", olmo, all, "<function_calls>get_weather(city=\"New York\", days=3)\nstop()</function_calls>", whole{Calls: []call{{"get_weather", `{"city": "New York", "days": 3}`}, {"stop", "{}"}}}},
+		{"no Python", olmo, all, "<function_calls>get_weather(x, 3)", whole{Content: "<function_calls>get_weather(x, 3)"}},
 		{"an object later on", llama, all, `See {"name":"stop"}`, whole{Content: `See {"name":"stop"}`}},
 	}
 )
@@ -179,16 +197,19 @@ func TestArgumentsAreStreamed(t *testing.T) {
 }
 
 func TestDetect(t *testing.T) {
-	think := func(s Style) Format { return Format{s, "<think>", "</think>"} }
+	think := func(s Style) Format { return Format{Style: s, ThinkOpen: "<think>", ThinkClose: "</think>"} }
 	for template, want := range map[string]Format{
 		"{{ messages }}": {Style: Bare},
 		"<tool_call>\n{\"name\": <function-name>}\n</tool_call>":     {Style: Hermes},
-		"content.split('</think>') <tool_call>":                      {Hermes, "<think>", "</think>"},
+		"content.split('</think>') <tool_call>":                      think(Hermes),
 		"<tool_call>\n<function=example>\n<parameter=x>":             {Style: XML},
 		"<tool_call>{name}\n<arg_key>{k}</arg_key> <think>":          think(GLM),
 		"<|start|>assistant<|channel|>analysis":                      {Style: Harmony},
 		"<|start_header_id|>assistant {\"name\": .., \"parameters\"": {Style: Bare},
-		"[THINK]": {Bare, "[THINK]", "[/THINK]"},
+		"[THINK]":                         {Style: Bare, ThinkOpen: "[THINK]", ThinkClose: "[/THINK]"},
+		"[THINK] [TOOL_CALLS]":            {Style: Bare, ThinkOpen: "[THINK]", ThinkClose: "[/THINK]", Mark: "[TOOL_CALLS]"},
+		"<tool_call> <function_calls>":    {Style: Hermes},
+		"<function_calls>{{ functions }}": {Style: Bare, Mark: "<function_calls>"},
 	} {
 		if got := Detect(template); got != want {
 			t.Errorf("%q: %+v, want %+v", template, got, want)
@@ -211,7 +232,7 @@ func FuzzParser(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string, n int) {
 		text = strings.ToValidUTF8(text, "")
-		for _, format := range []Format{qwen, coder, glm, gptOSS, llama} {
+		for _, format := range []Format{qwen, coder, glm, gptOSS, llama, mistral, seek, kimi, lfm, olmo} {
 			one := read(t, format, all, text)
 			runes := strings.Split(text, "")
 			if diff := cmp.Diff(one, read(t, format, all, runes...)); diff != "" {

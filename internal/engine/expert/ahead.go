@@ -9,7 +9,7 @@ import "container/heap"
 func (s *Store) Ahead(layer int, ids []int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || layer < 0 || layer >= s.shape.Layers {
+	if s.closed || layer < 0 || layer >= s.shape.Layers || s.layers[layer].class == nil {
 		return
 	}
 	l := &s.layers[layer]

@@ -30,6 +30,9 @@ func (s *Store) Begin(layer int, ids, uses []int32) (*Batch, error) {
 	if layer < 0 || layer >= s.shape.Layers || uses != nil && len(uses) != len(ids) {
 		return nil, fmt.Errorf("expert: layer %d of %d, %d experts with %d uses", layer, s.shape.Layers, len(ids), len(uses))
 	}
+	if s.layers[layer].class == nil {
+		return nil, fmt.Errorf("expert: layer %d has none", layer)
+	}
 	for _, id := range ids {
 		if id < 0 || int(id) >= s.shape.Experts {
 			return nil, fmt.Errorf("expert: number %d of %d in layer %d", id, s.shape.Experts, layer)
@@ -52,6 +55,7 @@ func (s *Store) Begin(layer int, ids, uses []int32) (*Batch, error) {
 		}
 		s.policy.use(e, n)
 		s.stats.Lookups++
+		e.lookups++
 		if e.state == ready {
 			s.stats.Hits++
 			b.atHand++

@@ -34,7 +34,8 @@ import (
 // ErrClosed is what Begin returns after Close.
 var ErrClosed = errors.New("the store of experts is closed")
 
-// Shape is what the metadata say of a model's experts.
+// Shape is what the metadata say of a model's experts. Layers without any are
+// allowed: those of which the file has none of the three tensors.
 type Shape struct {
 	Layers  int
 	Experts int // a layer
@@ -131,7 +132,7 @@ type origin struct {
 
 // layer is what changes of a layer.
 type layer struct {
-	class *class
+	class *class // nil: it has no experts
 	ahead int // its experts that were read ahead and not asked for since
 }
 
@@ -152,6 +153,7 @@ type entry struct {
 	ahead   bool // read before it was asked for, and not used since
 	refs    int32
 	slot    *slot
+	lookups int64
 	err     error   // of a read that failed, while somebody waits for it
 	key     float64 // see policy
 	pending int32   // uses that the policy has not counted yet
@@ -241,12 +243,15 @@ func (s *Store) find(f *gguf.File) error {
 	s.origins, s.layers = make([][3]origin, s.shape.Layers), make([]layer, s.shape.Layers)
 	shards := f.Shards()
 	for l := range s.origins {
+		if len(layerTensors(f, l)) == 0 {
+			continue
+		}
 		for p := range s.origins[l] {
 			rows, cols := s.shape.Inner, s.shape.Width
 			if p == down {
 				rows, cols = cols, rows
 			}
-			name := fmt.Sprintf("blk.%d.ffn_%s_exps.weight", l, partNames[p])
+			name := tensorName(l, p)
 			t, ok := f.Tensor(name)
 			if !ok {
 				return fmt.Errorf("%s: tensor %s is missing", f.Name(), name)
@@ -274,7 +279,38 @@ func (s *Store) find(f *gguf.File) error {
 		}
 		s.layers[l].class = s.classOf(l)
 	}
+	if len(s.classes) == 0 {
+		return fmt.Errorf("%s: tensor %s is missing, and those of all other layers", f.Name(), tensorName(0, gate))
+	}
 	return nil
+}
+
+func tensorName(layer, part int) string {
+	return fmt.Sprintf("blk.%d.ffn_%s_exps.weight", layer, partNames[part])
+}
+
+// layerTensors are the names of those tensors of a layer's experts that f has.
+func layerTensors(f *gguf.File, layer int) (names []string) {
+	for p := range partNames {
+		if name := tensorName(layer, p); has(f, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func has(f *gguf.File, name string) bool {
+	_, ok := f.Tensor(name)
+	return ok
+}
+
+// Tensors are the names of the tensors of f that a store of that shape reads: nobody
+// else needs them.
+func Tensors(f *gguf.File, shape Shape) (names []string) {
+	for l := range shape.Layers {
+		names = append(names, layerTensors(f, l)...)
+	}
+	return names
 }
 
 // covering is the room for an aligned read that holds n bytes from anywhere.
@@ -350,6 +386,28 @@ type Stats struct {
 	AllBytes  int64 // what all experts would take
 	Shrinks   int64 // how often auto gave memory back
 	Evictions int64
+}
+
+// Count is lookups, and those of them that were hits. Of a difference between two,
+// Hits/Lookups is the hit rate: an expert is looked up once by a batch, whatever
+// the number of its tokens that want it.
+type Count struct{ Lookups, Hits int64 }
+
+// Count is how many there were so far.
+func (s *Store) Count() Count {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Count{s.stats.Lookups, s.stats.Hits}
+}
+
+// Uses appends how often each expert was looked up, layer by layer.
+func (s *Store) Uses(to []int64) []int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.entries {
+		to = append(to, s.entries[i].lookups)
+	}
+	return to
 }
 
 // Stats returns the counts so far.

@@ -104,14 +104,14 @@ func (m Machine) groups() []group {
 		case len(f) != 3:
 		case f[0] == "0" && f[1] == "":
 			found = append(found, m.above(2, f[2])...)
-		case has(f[1], "memory"):
+		case listed(f[1], "memory"):
 			found = append(found, m.above(1, f[2])...)
 		}
 	}
 	return found
 }
 
-func has(list, word string) bool { return strings.Contains(","+list+",", ","+word+",") }
+func listed(list, word string) bool { return strings.Contains(","+list+",", ","+word+",") }
 
 // above lists the folders of a group, its own first, by the table of mounts. In a
 // container a group may be the root of what is mounted.
@@ -127,7 +127,7 @@ func (m Machine) above(version int, name string) []group {
 		if !ok || len(at) < 5 || len(kind) < 3 {
 			continue
 		}
-		if version == 2 && kind[0] != "cgroup2" || version == 1 && (kind[0] != "cgroup" || !has(kind[2], "memory")) {
+		if version == 2 && kind[0] != "cgroup2" || version == 1 && (kind[0] != "cgroup" || !listed(kind[2], "memory")) {
 			continue
 		}
 		below := path.Clean("/" + name)

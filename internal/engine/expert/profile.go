@@ -50,8 +50,8 @@ func identity(f *gguf.File, r Reader, shape Shape) (string, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%d layers, %d experts, %d used, %d x %d\n", shape.Layers, shape.Experts, shape.Used, shape.Width, shape.Inner)
 	for l := range shape.Layers {
-		for _, p := range partNames {
-			t, _ := f.Tensor(fmt.Sprintf("blk.%d.ffn_%s_exps.weight", l, p))
+		for _, name := range layerTensors(f, l) {
+			t, _ := f.Tensor(name)
 			fmt.Fprintf(h, "%s %s %v\n", t.Name, t.Type, t.Dims)
 		}
 		t, ok := f.Tensor(fmt.Sprintf("blk.%d.ffn_gate_inp.weight", l))
@@ -213,7 +213,7 @@ func (s *Store) Warm(ctx context.Context) error {
 			e := hot[0]
 			hot = hot[1:]
 			c := s.layers[int(e.index)/s.shape.Experts].class
-			if e.state != absent || e.err != nil || len(c.free) == 0 && len(c.slabs) >= s.limit(c) {
+			if c == nil || e.state != absent || e.err != nil || len(c.free) == 0 && len(c.slabs) >= s.limit(c) {
 				continue
 			}
 			if t, err := s.take(c); err == nil && t != nil {

@@ -107,6 +107,9 @@ func deltaWriteGeneric(state, k, wrong []float32, decay float32) {
 	}
 }
 
+// Dot is quant.DotF32.
+func Dot(x, y []float32) float32 { return dot(x, y) }
+
 // Unit scales x to length 1, times by.
 func Unit(x []float32, eps, by float32) { scale(x, quant.UnitScale(dot(x, x), eps, by)) }
 

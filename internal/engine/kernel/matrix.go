@@ -57,6 +57,23 @@ func NewPanels(t gguf.Type, rows, cols int, dst []byte) *Matrix {
 // Panels is the number of panels; the last may hold fewer than 16 rows.
 func (m *Matrix) Panels() int { return (m.Rows + PanelRows - 1) / PanelRows }
 
+// RowRange is rows [from, to) of m as a matrix of their own, which shares its
+// memory. nil: m is in panels, and these rows do not begin and end with one.
+func (m *Matrix) RowRange(from, to int) *Matrix {
+	n := *m
+	n.Rows = to - from
+	if !m.panels {
+		n.data = m.data[from*m.rowBytes : to*m.rowBytes : to*m.rowBytes]
+		return &n
+	}
+	if from%PanelRows != 0 || to%PanelRows != 0 && to != m.Rows {
+		return nil
+	}
+	first, last := from/PanelRows, (to+PanelRows-1)/PanelRows
+	n.data = m.data[first*m.panel : last*m.panel : last*m.panel]
+	return &n
+}
+
 // Pack repacks rows that lie as in the file, src, into the panels from number
 // first on. src holds whole panels, but for the matrix's last rows. Different
 // panels may be packed at the same time.

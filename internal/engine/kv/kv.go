@@ -1,12 +1,14 @@
-// Package kv holds the keys and values of the tokens that a sequence has seen,
-// in pages of 256 positions. Pages are reference-counted, so that a Snapshot
-// costs nothing until one side writes on.
+// Package kv holds what a sequence keeps of the tokens that it has seen: keys and
+// values, in pages of 256 positions, and the state of recurrent layers. Pages and
+// states are reference-counted, so that a Snapshot or a Checkpoint costs nothing
+// until one side writes on.
 package kv
 
 import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"assay/internal/engine/kernel"
 )
@@ -15,33 +17,83 @@ import (
 // page by page, so it is part of the engine's arithmetic.
 const PageSize = kernel.PagePositions
 
-// Shape is what one position needs.
-type Shape struct {
-	Layers int
-	Heads  int // key-value heads
-	Layout kernel.KVLayout
+// Shape is what a sequence keeps, layer by layer.
+type Shape struct{ Layers []Layer }
+
+// Layer is what one layer keeps. The zero value keeps nothing.
+type Layer struct {
+	Heads  int             // key-value heads; 0: no keys and values
+	Layout kernel.KVLayout // of each
+	Floats int             // further numbers of each position
+	Memory []MemoryShape   // what its recurrent parts remember of all positions so far
 }
 
-// PageBytes is the size of one page.
-func (s Shape) PageBytes() int { return s.Layers * s.Heads * s.Layout.Bytes() }
+func (l Layer) bytes() int { return l.headBytes() + 4*l.Floats*PageSize }
 
-// Store hands out pages and takes them back. It may be used from several
-// goroutines.
+func (l Layer) headBytes() int {
+	if l.Heads == 0 {
+		return 0
+	}
+	return l.Heads * l.Layout.Bytes()
+}
+
+// PageBytes is the size of one page of all layers.
+func (s Shape) PageBytes() int {
+	n := 0
+	for _, l := range s.Layers {
+		n += l.bytes()
+	}
+	return n
+}
+
+// StateBytes is about the size of what all recurrent layers remember. A sequence
+// holds it once, once more while it reads a long prompt, and once for each Checkpoint
+// and Snapshot.
+func (s Shape) StateBytes() int {
+	n := 0
+	for _, l := range s.Layers {
+		for _, m := range l.Memory {
+			n += 4 * m.floats()
+		}
+	}
+	return n
+}
+
+// Store hands out pages and states and takes them back. It may be used from
+// several goroutines.
 type Store struct {
-	shape Shape
-	mu    sync.Mutex
-	free  []*page
+	shape    Shape
+	pageAt   []int         // of each layer, in bytes of a page
+	memories []MemoryShape // of all layers
+	memoryAt []int         // the first of each layer
+	zero     *state        // what all sequences begin with; nil: no layer is recurrent
+	mu       sync.Mutex
+	free     []*page
+	states   []*state
 }
 
-// page is keys and values of 256 positions: [layers, heads], each as Shape.Layout
-// has it.
+// page is keys and values of 256 positions, layer by layer: [heads], each as
+// Layer.Layout has it, then [256, Floats].
 type page struct {
 	refs atomic.Int32
 	data []byte
 }
 
 // NewStore makes an empty store.
-func NewStore(shape Shape) *Store { return &Store{shape: shape} }
+func NewStore(shape Shape) *Store {
+	s := &Store{shape: shape}
+	page := 0
+	for _, l := range shape.Layers {
+		s.pageAt, s.memoryAt = append(s.pageAt, page), append(s.memoryAt, len(s.memories))
+		page += l.bytes()
+		s.memories = append(s.memories, l.Memory...)
+	}
+	if len(s.memories) > 0 {
+		s.zero = s.newState()
+		s.zero.refs.Store(1) // the store's own: it is never written to
+	}
+	return s
+}
 
 func (s *Store) take() *page {
 	s.mu.Lock()
@@ -67,23 +119,39 @@ func (s *Store) drop(p *page) {
 
 // Cache is one sequence. It belongs to one goroutine at a time.
 type Cache struct {
-	store *Store
-	pages []*page
+	store  *Store
+	pages  []*page
+	n      int
+	before int          // positions before Extend; -1: no extension is under way
+	state  *state       // knows of n positions, or of before of them; nil: no layer is recurrent
+	next   *state       // what a long pass under way writes
+	kept   []checkpoint // in order of their lengths
+}
+
+// checkpoint is the state after n positions.
+type checkpoint struct {
 	n     int
+	state *state
 }
 
 // NewCache makes an empty sequence.
-func (s *Store) NewCache() *Cache { return &Cache{store: s} }
+func (s *Store) NewCache() *Cache {
+	return &Cache{store: s, before: -1, state: s.hold(s.zero)}
+}
 
-// Layout is how the sequence's pages keep keys and values.
-func (c *Cache) Layout() kernel.KVLayout { return c.store.shape.Layout }
+// Layout is how the sequence's pages keep keys and values of a layer.
+func (c *Cache) Layout(layer int) kernel.KVLayout { return c.store.shape.Layers[layer].Layout }
 
 // Len is how many positions the sequence has.
 func (c *Cache) Len() int { return c.n }
 
-// Extend adds n positions, whose keys and values the caller then writes. Pages
+// Extend adds n positions, which the caller then writes: keys and values with
+// Put, what recurrent layers remember with Memory. Commit or Abort follows. Pages
 // that a Snapshot shares are copied first.
 func (c *Cache) Extend(n int) {
+	c.settled("extending")
+	c.before = c.n
+	c.extendState(n)
 	if used := c.n % PageSize; n > 0 && used != 0 {
 		if last := len(c.pages) - 1; c.pages[last].refs.Load() > 1 {
 			own := c.store.take()
@@ -98,11 +166,34 @@ func (c *Cache) Extend(n int) {
 	}
 }
 
-// Truncate forgets all positions from n on.
-func (c *Cache) Truncate(n int) {
-	if n > c.n {
-		panic(fmt.Sprintf("kv: truncating %d positions to %d", c.n, n))
+// Commit ends an extension: its positions belong to the sequence.
+func (c *Cache) Commit() {
+	if c.next != nil {
+		c.store.dropState(c.state)
+		c.state, c.next = c.next, nil
 	}
+	c.before = -1
+}
+
+// Abort ends an extension as if it had not begun.
+func (c *Cache) Abort() {
+	if c.before < 0 {
+		return
+	}
+	c.store.dropState(c.next)
+	c.cut(c.before)
+	c.next, c.before = nil, -1
+}
+
+// settled panics while an extension is under way.
+func (c *Cache) settled(what string) {
+	if c.before >= 0 {
+		panic("kv: " + what + " a sequence that a pass is extending")
+	}
+}
+
+// cut gives the pages from position n on back.
+func (c *Cache) cut(n int) {
 	c.n = n
 	keep := (n + PageSize - 1) / PageSize
 	for _, p := range c.pages[keep:] {
@@ -112,27 +203,51 @@ func (c *Cache) Truncate(n int) {
 	c.pages = c.pages[:keep]
 }
 
+// Truncate forgets all positions from n on, and the checkpoints behind it. n must
+// be one that Reach names.
+func (c *Cache) Truncate(n int) {
+	c.settled("truncating")
+	if n < 0 || n > c.n || c.Reach(n) != n {
+		panic(fmt.Sprintf("kv: truncating %d positions to %d", c.n, n))
+	}
+	c.truncateState(n)
+	c.cut(n)
+}
+
 // Release forgets the whole sequence; the cache can be used again.
 func (c *Cache) Release() { c.Truncate(0) }
 
 // Page is the keys and values of one head in one page, of which the sequence's
 // own positions are filled.
 func (c *Cache) Page(layer, head, page int) []byte {
-	s := &c.store.shape
-	size := s.Layout.Bytes()
-	return c.pages[page].data[(layer*s.Heads+head)*size:][:size:size]
+	l := &c.store.shape.Layers[layer]
+	size := l.Layout.Bytes()
+	return c.pages[page].data[c.store.pageAt[layer]+head*size:][:size:size]
 }
 
 // Put keeps the key and the value of one position. scratch has room for a key.
 func (c *Cache) Put(layer, head, pos int, key, value []float32, scratch []uint16) {
-	c.store.shape.Layout.Put(c.Page(layer, head, pos/PageSize), pos%PageSize, key, value, scratch)
+	c.store.shape.Layers[layer].Layout.Put(c.Page(layer, head, pos/PageSize), pos%PageSize, key, value, scratch)
 }
 
-// Snapshot is a sequence as it was; it shares its pages with caches.
+// Floats are the further numbers of one position.
+func (c *Cache) Floats(layer, pos int) []float32 {
+	l := &c.store.shape.Layers[layer]
+	if l.Floats == 0 {
+		return nil
+	}
+	at := c.store.pageAt[layer] + l.headBytes() + 4*l.Floats*(pos%PageSize)
+	return unsafe.Slice((*float32)(unsafe.Pointer(&c.pages[pos/PageSize].data[at])), l.Floats)
+}
+
+// Snapshot is a sequence as it was, with its checkpoints; it shares its pages and
+// states with caches.
 type Snapshot struct {
 	store *Store
 	pages []*page
 	n     int
+	state *state
+	kept  []checkpoint
 }
 
 // Len is how many positions the snapshot has.
@@ -140,26 +255,40 @@ func (s *Snapshot) Len() int { return s.n }
 
 // Snapshot keeps the sequence as it is now.
 func (c *Cache) Snapshot() *Snapshot {
-	s := &Snapshot{c.store, append([]*page(nil), c.pages...), c.n}
+	c.settled("keeping")
+	s := &Snapshot{c.store, append([]*page(nil), c.pages...), c.n, c.store.hold(c.state), append([]checkpoint(nil), c.kept...)}
 	for _, p := range s.pages {
 		p.refs.Add(1)
+	}
+	for _, k := range s.kept {
+		c.store.hold(k.state)
 	}
 	return s
 }
 
 // Restore makes the sequence what the snapshot is. The snapshot stays valid.
 func (c *Cache) Restore(s *Snapshot) {
+	c.settled("restoring")
 	for _, p := range s.pages {
 		p.refs.Add(1)
 	}
+	for _, k := range s.kept {
+		c.store.hold(k.state)
+	}
 	c.Release()
-	c.pages, c.n = append(c.pages, s.pages...), s.n
+	c.forget(0)
+	c.store.dropState(c.state)
+	c.pages, c.n, c.state, c.kept = append(c.pages, s.pages...), s.n, c.store.hold(s.state), append(c.kept, s.kept...)
 }
 
-// Release gives the snapshot's pages back.
+// Release gives the snapshot's pages and states back.
 func (s *Snapshot) Release() {
 	for _, p := range s.pages {
 		s.store.drop(p)
 	}
-	s.pages, s.n = nil, 0
+	for _, k := range s.kept {
+		s.store.dropState(k.state)
+	}
+	s.store.dropState(s.state)
+	s.pages, s.kept, s.state, s.n = nil, nil, nil, 0
 }

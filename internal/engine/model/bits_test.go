@@ -39,7 +39,7 @@ func (d draw) logits(t *testing.T, path string, f kernel.KVFormat, ids []int32) 
 	var out []float32
 	for _, n := range d.batches {
 		all := make([]float32, n*m.Vocabulary)
-		pass.Run(cache, ids[:n], all)
+		run(t, pass, Sequence{Cache: cache, Tokens: ids[:n], Logits: all})
 		out, ids = append(out, all...), ids[n:]
 	}
 	return out

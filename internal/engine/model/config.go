@@ -1,141 +1,98 @@
 // Package model is the forward pass that serves. It reads like the paper: norm,
 // attention, route, experts, add; speed lives below it, in kernel and pool. Its
-// output bits depend on the tokens alone, never on the number of threads or on
-// how a prompt was cut into batches.
+// output bits depend on the tokens alone, never on the number of threads, on how a
+// prompt was cut into batches, or on what other sequences share a pass.
+//
+// An architecture is a file, arch_NAME.go: a function that reads the
+// hyper-parameters and puts layers together from the parts that are here. A layer
+// is a residual (residual.go) of two parts: a mixer, such as attention, and a
+// feed-forward, such as experts; or anything else that is a layer. The recipe is
+// in docs/adding-a-model.md.
 package model
 
 import (
-	"errors"
 	"fmt"
 
+	"slices"
+
+	"assay/internal/engine/expert"
+	"assay/internal/engine/kernel"
+	"assay/internal/engine/kv"
+	"assay/internal/engine/weights"
 	"assay/internal/gguf"
 )
 
-// Config is the shape of a model, from the file's metadata.
+// Config is what is known of a model without loading it.
 type Config struct {
 	Architecture string
-	Layers       int
-	Width        int // of the residual stream
-	Heads        int // query heads
-	KVHeads      int // key-value heads, each shared by Heads/KVHeads query heads
-	HeadDim      int // of queries, keys and values
-	Experts      int // a layer
-	Used         int // experts a token
-	ExpertWidth  int // inner width of one expert
-	Vocabulary   int
-	Context      int // positions that the file declares
-	Eps          float32
-	RopeBase     float64
-	RopeDims     int // leading elements of a head that are turned
+	Layers       int     // that tokens pass; those that only draft left out
+	Drafting     int     // layers behind them that draft (nextn)
+	Width        int     // of the residual stream
+	Vocabulary   int     // rows of the embeddings
+	Context      int     // positions that the file declares
+	Eps          float32 // of the norms
+	Experts      int     // a layer; 0: none
+	Used         int     // experts a token
+	ExpertWidth  int     // inner width of one expert
+
+	file    *gguf.File
+	layers  []kept // what the layers keep
+	scratch int    // see Scratch
 }
 
-// Architectures are those that this engine runs.
-var Architectures = []string{"qwen3moe"}
-
-// ReadConfig reads the metadata of f and checks that they hold together.
+// ReadConfig reads the metadata and the list of tensors of f. Its error lists all
+// that keeps the engine from running the model. f must stay open until New is done.
 func ReadConfig(f *gguf.File) (*Config, error) {
-	arch, err := f.String("general.architecture")
+	m, err := build(f, weights.View(f), nil, false)
 	if err != nil {
 		return nil, err
 	}
-	if arch != "qwen3moe" {
-		return nil, fmt.Errorf("%s: general.architecture is %q, which this engine can't run yet; it runs %v", f.Name(), arch, Architectures)
-	}
-	r := reader{f: f, arch: arch}
-	c := &Config{
-		Architecture: arch,
-		Layers:       r.number("block_count", 1, 1<<10),
-		Width:        r.number("embedding_length", 1, 1<<17),
-		Heads:        r.number("attention.head_count", 1, 1<<12),
-		Experts:      r.number("expert_count", 1, 1<<14),
-		ExpertWidth:  r.number("expert_feed_forward_length", 1, 1<<17),
-		Context:      r.number("context_length", 1, 1<<27),
-		Eps:          float32(r.real("attention.layer_norm_rms_epsilon", 0, 1)),
-		RopeBase:     r.realOr("rope.freq_base", 10000, 1, 1e12),
-	}
-	if r.err != nil {
-		return nil, r.err
-	}
-	c.KVHeads = r.numberOr("attention.head_count_kv", c.Heads, 1, c.Heads)
-	c.Used = r.number("expert_used_count", 1, c.Experts)
-	c.HeadDim = r.numberOr("attention.key_length", c.Width/c.Heads, 2, 1<<12)
-	c.RopeDims = r.numberOr("rope.dimension_count", c.HeadDim, 2, c.HeadDim)
-	c.Layers -= r.numberOr("nextn_predict_layers", 0, 0, c.Layers-1) // those only draft
-	valueDim := r.numberOr("attention.value_length", c.HeadDim, 2, 1<<12)
-	if r.err != nil {
-		return nil, r.err
-	}
-	switch embed, ok := f.Tensor("token_embd.weight"); {
-	case !ok:
-		return nil, fmt.Errorf("%s: tensor token_embd.weight is missing; is this a file of drafting heads only?", f.Name())
-	case len(embed.Dims) < 2:
-		return nil, fmt.Errorf("%s: tensor token_embd.weight has dimensions %v, expected [width, vocabulary]", f.Name(), embed.Dims)
-	default:
-		c.Vocabulary = int(embed.Dims[1])
-	}
-	switch {
-	case c.Heads%c.KVHeads != 0:
-		return nil, r.fail("attention.head_count_kv", "%d does not divide the %d query heads", c.KVHeads, c.Heads)
-	case valueDim != c.HeadDim:
-		return nil, r.fail("attention.value_length", "%d differs from key_length %d, which this engine can't run", valueDim, c.HeadDim)
-	case c.RopeDims%2 != 0:
-		return nil, r.fail("rope.dimension_count", "%d is odd", c.RopeDims)
-	}
-	if s, err := f.String(arch + ".rope.scaling.type"); err == nil && s != "none" {
-		return nil, r.fail("rope.scaling.type", "%q is not supported yet", s)
-	}
-	return c, nil
+	return &m.Config, nil
 }
 
-// reader reads the keys of one architecture and keeps the first error.
-type reader struct {
-	f    *gguf.File
-	arch string
-	err  error
-}
-
-func (r *reader) fail(key, format string, args ...any) error {
-	return fmt.Errorf("%s: %s.%s: %s", r.f.Name(), r.arch, key, fmt.Sprintf(format, args...))
-}
-
-func (r *reader) number(key string, least, most int) int {
-	v, err := r.f.Uint(r.arch + "." + key)
-	if err == nil && (v < uint64(least) || v > uint64(most)) {
-		err = r.fail(key, "%d is not between %d and %d", v, least, most)
-	}
-	if err != nil {
-		if r.err == nil {
-			r.err = err
+// KVShape is what a sequence keeps, with keys and values in that format.
+func (c *Config) KVShape(f kernel.KVFormat) kv.Shape {
+	s := kv.Shape{Layers: make([]kv.Layer, len(c.layers))}
+	for i, k := range c.layers {
+		s.Layers[i] = kv.Layer{
+			Heads: k.heads, Floats: k.floats, Memory: k.memory,
+			Layout: kernel.KVLayout{Dim: k.dim, Values: k.values, Format: f},
 		}
-		return least
 	}
-	return int(v)
+	return s
 }
 
-func (r *reader) numberOr(key string, missing, least, most int) int {
-	if _, err := r.f.Uint(r.arch + "." + key); errors.Is(err, gguf.ErrMissing) {
-		return missing
-	}
-	return r.number(key, least, most)
+// Drafts says whether a tensor belongs to a block that only drafts.
+func (c *Config) Drafts(tensor string) bool {
+	var layer int
+	_, err := fmt.Sscanf(tensor, "blk.%d.", &layer)
+	return err == nil && layer >= c.Layers
 }
 
-func (r *reader) real(key string, least, most float64) float64 {
-	v, err := r.f.Float(r.arch + "." + key)
-	if err == nil && !(v >= least && v <= most) {
-		err = r.fail(key, "%g is not between %g and %g", v, least, most)
-	}
-	if err != nil {
-		if r.err == nil {
-			r.err = err
-		}
-		return least
-	}
-	return v
+// Scratch is about how many bytes a Pass allocates.
+func (c *Config) Scratch() int { return 4 * c.scratch * MaxBatch }
+
+// ExpertShape is what package expert asks for.
+func (c *Config) ExpertShape() expert.Shape {
+	return expert.Shape{Layers: c.Layers, Experts: c.Experts, Used: c.Used, Width: c.Width, Inner: c.ExpertWidth}
 }
 
-func (r *reader) realOr(key string, missing, least, most float64) float64 {
-	if _, err := r.f.Float(r.arch + "." + key); errors.Is(err, gguf.ErrMissing) {
-		return missing
+// kept is what a layer keeps of the positions that it saw. The zero value is
+// nothing.
+type kept struct {
+	heads  int              // key-value heads
+	dim    int              // of keys
+	values int              // dimensions of values; 0: as many as keys
+	floats int              // further numbers of each position
+	memory []kv.MemoryShape // what recurrent parts remember
+}
+
+// and is what two parts of a layer keep, of which one at most has keys and values.
+func (k kept) and(o kept) kept {
+	if o.heads > 0 {
+		k.heads, k.dim, k.values = o.heads, o.dim, o.values
 	}
-	return r.real(key, least, most)
+	k.floats += o.floats
+	k.memory = slices.Concat(k.memory, o.memory)
+	return k
 }

@@ -59,7 +59,7 @@ func open(t testing.TB, path string, threads int) (*Model, *pool.Pool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := New(c, w)
+	m, err := New(c, w, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,17 +75,25 @@ func open(t testing.TB, path string, threads int) (*Model, *pool.Pool) {
 
 // logits runs ids in batches of at most n tokens and returns the logits of
 // every position: [len(ids)][vocabulary].
-func logits(m *Model, p *pool.Pool, ids []int32, n int) [][]float32 {
+func logits(t testing.TB, m *Model, p *pool.Pool, ids []int32, n int) [][]float32 {
 	pass, cache := NewPass(m, p), kv.NewStore(m.KVShape(kernel.KVF32)).NewCache()
 	var out [][]float32
 	for batch := range slices.Chunk(ids, n) {
 		all := make([]float32, len(batch)*m.Vocabulary)
-		pass.Run(cache, batch, all)
+		run(t, pass, Sequence{Cache: cache, Tokens: batch, Logits: all})
 		for i := range batch {
 			out = append(out, slices.Clone(row(all, i, m.Vocabulary)))
 		}
 	}
 	return out
+}
+
+// run runs a pass that nothing stops.
+func run(t testing.TB, pass *Pass, batch ...Sequence) {
+	t.Helper()
+	if err := pass.Run(nil, batch); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func argmax(x []float32) int32 {
@@ -146,8 +154,8 @@ func TestAgreesWithLlamaCpp(t *testing.T) {
 			positions, ties, experts := 0, 0, 0
 			var loss, want, kl, losses float64 // sums over positions
 			for _, text := range texts {
-				theirs, other := otherExperts(m, p, reference, text.IDs, float64(format.margin))
-				for pos, ours := range logits(m, p, text.IDs, MaxBatch) {
+				theirs, other := otherExperts(t, m, p, reference, text.IDs, float64(format.margin))
+				for pos, ours := range logits(t, m, p, text.IDs, MaxBatch) {
 					positions++
 					lp := logSoftmax(ours)
 					if pos+1 < len(text.IDs) {
@@ -188,7 +196,7 @@ func TestAgreesWithLlamaCpp(t *testing.T) {
 // any layer, the pass chose other experts than the reference, or the
 // reference's last chosen expert beat the next by less than margin: there
 // llama.cpp, whose choice isn't recorded, may have gone the other way.
-func otherExperts(m *Model, p *pool.Pool, reference *ref.Model, ids []int32, margin float64) (want [][]float32, other []bool) {
+func otherExperts(t testing.TB, m *Model, p *pool.Pool, reference *ref.Model, ids []int32, margin float64) (want [][]float32, other []bool) {
 	other = make([]bool, len(ids))
 	chosen := map[[2]int][]int{}
 	reference.Trace = func(layer, position int, experts []int, lead float64) {
@@ -198,17 +206,17 @@ func otherExperts(m *Model, p *pool.Pool, reference *ref.Model, ids []int32, mar
 	want = reference.Logits(ids)
 	pass, cache := NewPass(m, p), kv.NewStore(m.KVShape(kernel.KVF32)).NewCache()
 	at := 0
-	pass.trace = func(layer int) {
+	pass.trace = func(layer int, ours []int32) {
 		for t := range pass.n {
 			for rank, e := range chosen[[2]int{layer, at + t}] {
-				if pass.moe.chosen[t*m.Used+rank] != int32(e) {
+				if ours[t*m.Used+rank] != int32(e) {
 					other[at+t] = true
 				}
 			}
 		}
 	}
 	for batch := range slices.Chunk(ids, MaxBatch) {
-		pass.Run(cache, batch, nil)
+		run(t, pass, Sequence{Cache: cache, Tokens: batch})
 		at += len(batch)
 	}
 	return want, other
@@ -234,14 +242,14 @@ func TestGreedyTextIsLlamaCpps(t *testing.T) {
 			pass, store, logits := NewPass(m, p), kv.NewStore(m.KVShape(kernel.KVF32)), make([]float32, m.Vocabulary)
 			for _, text := range texts {
 				cache := store.NewCache()
-				pass.Run(cache, text.Prompt, logits)
+				run(t, pass, Sequence{Cache: cache, Tokens: text.Prompt, Logits: logits})
 				for i, want := range text.Greedy {
 					next := argmax(logits)
 					if next != want {
 						t.Errorf("%s: token %d is %d, want %d", text.Name, i, next, want)
 						break
 					}
-					pass.Run(cache, []int32{next}, logits)
+					run(t, pass, Sequence{Cache: cache, Tokens: []int32{next}, Logits: logits})
 				}
 				cache.Release()
 			}
@@ -256,9 +264,10 @@ func TestPassAllocatesNothing(t *testing.T) {
 	}
 	m, p := open(t, formats[3].path, 2)
 	pass, cache := NewPass(m, p), kv.NewStore(m.KVShape(kernel.KVF32)).NewCache()
-	token, logits := []int32{4}, make([]float32, m.Vocabulary)
-	pass.Run(cache, []int32{1, 2, 3}, logits)
-	if n := testing.AllocsPerRun(100, func() { pass.Run(cache, token, logits) }); n > 0 {
+	logits := make([]float32, m.Vocabulary)
+	run(t, pass, Sequence{Cache: cache, Tokens: []int32{1, 2, 3}, Logits: logits})
+	batch := []Sequence{{Cache: cache, Tokens: []int32{4}, Logits: logits}}
+	if n := testing.AllocsPerRun(100, func() { run(t, pass, batch...) }); n > 0 {
 		t.Errorf("%.1f allocations a token", n)
 	}
 }
@@ -267,11 +276,12 @@ func BenchmarkDecode(b *testing.B) {
 	m, p := open(b, formats[3].path, 2)
 	pass, store := NewPass(m, p), kv.NewStore(m.KVShape(kernel.KVF32))
 	cache, logits := store.NewCache(), make([]float32, m.Vocabulary)
+	batch := []Sequence{{Cache: cache, Tokens: []int32{42}, Logits: logits}}
 	for b.Loop() {
 		if cache.Len() > 500 {
 			cache.Truncate(0)
 		}
-		pass.Run(cache, []int32{42}, logits)
+		run(b, pass, batch...)
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tok/s")
 }
@@ -285,7 +295,7 @@ func BenchmarkPrefill(b *testing.B) {
 		if cache.Len() > 2000 {
 			cache.Truncate(0)
 		}
-		pass.Run(cache, ids, nil)
+		run(b, pass, Sequence{Cache: cache, Tokens: ids})
 	}
 	b.ReportMetric(float64(b.N*MaxBatch)/b.Elapsed().Seconds(), "tok/s")
 }

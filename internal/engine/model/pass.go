@@ -1,259 +1,382 @@
 package model
 
 import (
+	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"assay/internal/engine/kernel"
 	"assay/internal/engine/kv"
 	"assay/internal/engine/pool"
-	"assay/internal/engine/quant"
 )
 
 // MaxBatch is how many tokens one pass takes at most. It bounds the time
 // between two looks at whether a request was cancelled.
 const MaxBatch = 512
 
-// Pass runs forward passes of one model on one pool. It owns all memory that a
-// pass needs, so that a pass allocates nothing. One pass at a time.
-type Pass struct {
-	m     *Model
-	pool  *pool.Pool
-	cache *kv.Cache
+// ErrStopped is what Run returns when stop said so.
+var ErrStopped = errors.New("model: the pass was stopped")
 
-	n        int       // tokens of this pass
-	start    int       // position of the first
-	l        *layer    // the layer at work
-	li       int       // its number
-	ids      []int32   // [n]
-	x        []float32 // [n, width]: the residual stream
-	normed   []float32 // [n, width]: scratch of each token
-	q        []float32 // [n, heads*headDim]
-	k, v     []float32 // [n, kvHeads*headDim]
-	mixed    []float32 // [n, heads*headDim]: what attention gives
-	halves   []uint16  // [n, headDim]: scratch of the cache
-	delta    []float32 // [n, width]: what attnOut gives
-	cos, sin []float32 // [n, ropeDims/2]
-	in       acts      // [n, width]: input of q, k, v, router, gate and up, and of output
-	mid      acts      // [n, heads*headDim]: input of attnOut
-
-	attention attention
-
-	moe   moe
-	trace func(layer int) // for tests: called when a layer has routed its tokens
-
-	wanted int       // tokens at the end of the pass whose logits are wanted
-	logits []float32 // [wanted, vocabulary]
-
-	all       []kernel.Route // token i to row i
-	outRoutes []kernel.Route // the wanted tokens to rows 0, 1 ...
-	stages    stages
+// Sequence is a stretch of tokens that a pass computes, and what is wanted of it.
+type Sequence struct {
+	Cache  *kv.Cache // what came before; the tokens join it
+	Tokens []int32   // at least one, each within the vocabulary
+	// Before is only for a model that drafts: for each token, the hidden state of the
+	// position before it, [tokens, width].
+	Before []float32
+	// Logits, [rows, vocabulary], is filled for the last tokens: as many as it has
+	// room for. May be nil.
+	Logits []float32
+	// Hidden, [rows, width], is filled with the stream after the output norm of the
+	// last tokens. May be nil.
+	Hidden []float32
 }
 
-// stages are the functions that the pool runs, bound once.
-type stages struct {
-	embed, attnIn, qkv, turn, attend, mixIn, attnOut, ffnIn, router, choose, gateUp, act, down, finish, outputIn, output func(int)
+// Pass runs forward passes of one model on one pool. It owns all memory that a
+// pass needs, so that a pass allocates nothing. One pass at a time.
+//
+// Parts of layers are bound to it (see layer) and read its fields.
+type Pass struct {
+	m    *Model
+	pool *pool.Pool
+
+	batch  []Sequence
+	spans  []span // of each sequence of the batch
+	blocks []block
+	outs   []out
+
+	n      int       // tokens of this pass, of all sequences
+	ids    []int32   // [n]
+	pos    []int     // [n]: positions in their sequences
+	seq    []int32   // [n]: numbers of their sequences
+	x      []float32 // [n, streams*width]: the residual stream
+	normed []float32 // [n, width]: scratch of each token
+	delta  []float32 // [n, width]: what a part of a layer gave
+	branch *branch   // that delta is of and the stream has not taken up; nil: none
+	in     *acts     // [n, width]: what parts and the output multiply
+
+	buffers  map[string]*buffer
+	rounded  map[rounded]*acts
+	turnings []*turning // one for each rope
+	attends  attends    // shared by the layers of attention
+	moe      moe        // shared by the layers of experts
+	runners  []runner   // the layers
+	opens    *openRun   // of a head that drafts; nil: none
+	ends     runner
+
+	logits []float32 // [len(outRoutes), vocabulary]: where the output goes
+	joined []float32 // logits of several sequences, before they are copied to them
+	copied []outRow  // where they are copied
+
+	all       []kernel.Route // token i to row i
+	outRoutes []kernel.Route // tokens whose logits are wanted to rows 0, 1 ...
+	stages    struct{ embed, output, copy func(int) }
+
+	early        []func(t int)          // run for every token before the first layer
+	indexes      *indexes               // shared by layers of sparse attention
+	stateScratch map[int]chan []float32 // by size: one a worker
+
+	trace func(layer int, chosen []int32) // for tests: the experts of each token, [n, used]
+}
+
+// span is where a sequence's tokens lie in the pass.
+type span struct {
+	from, to int // tokens
+	start    int // position of the first
+}
+
+// block is a stretch of one sequence's tokens that workers take together.
+type block struct{ seq, from, to int }
+
+// out is a token of which something is wanted.
+type out struct {
+	token  int
+	hidden []float32 // [width]; nil: not wanted
+	logits bool
+}
+
+// outRow is where a row of joined logits goes.
+type outRow struct{ to []float32 }
+
+// blockTokens is how many tokens a block has in a large batch: a page of keys and
+// values stays in the cache while they pass.
+const blockTokens = 8
+
+// buffer is floats of each token that layers share, [n, per token].
+type buffer struct{ data []float32 }
+
+// rounded names activations that layers share.
+type rounded struct {
+	use string
+	k   int
 }
 
 // NewPass makes a Pass. The pool may serve several, one after another.
 func NewPass(m *Model, p *pool.Pool) *Pass {
-	n, heads, kvHeads := MaxBatch, m.Heads*m.HeadDim, m.KVHeads*m.HeadDim
-	in, mid := roundingsOf(m.output), roundings(0)
-	for i := range m.layers {
-		in |= m.layers[i].attnRoundings | m.layers[i].ffnRoundings
-		mid |= m.layers[i].outRoundings
-	}
+	n := MaxBatch
 	s := &Pass{
 		m: m, pool: p,
-		ids:       make([]int32, n),
-		x:         make([]float32, n*m.Width),
-		normed:    make([]float32, n*m.Width),
-		q:         make([]float32, n*heads),
-		k:         make([]float32, n*kvHeads),
-		v:         make([]float32, n*kvHeads),
-		mixed:     make([]float32, n*heads),
-		halves:    make([]uint16, n*m.HeadDim),
-		delta:     make([]float32, n*m.Width),
-		cos:       make([]float32, n*m.RopeDims/2),
-		sin:       make([]float32, n*m.RopeDims/2),
-		in:        newActs(in, n, m.Width),
-		mid:       newActs(mid, n, heads),
-		moe:       newMoE(m, n),
-		attention: attention{fours: (m.Heads/m.KVHeads + kernel.Heads - 1) / kernel.Heads},
-		all:       make([]kernel.Route, n), outRoutes: make([]kernel.Route, n),
+		spans: make([]span, 0, n), blocks: make([]block, 0, n), outs: make([]out, 0, n), copied: make([]outRow, 0, n),
+		ids: make([]int32, n), pos: make([]int, n), seq: make([]int32, n),
+		x:       make([]float32, n*m.Width*m.streams),
+		normed:  make([]float32, n*m.Width),
+		delta:   make([]float32, n*m.Width),
+		buffers: map[string]*buffer{}, rounded: map[rounded]*acts{},
+		all: make([]kernel.Route, n), outRoutes: make([]kernel.Route, 0, n),
 	}
-	s.attention.states = make([]kernel.AttentionState, n*m.KVHeads*s.attention.fours)
 	for i := range s.all {
 		s.all[i] = kernel.Route{In: int32(i), Out: int32(i)}
 	}
-	s.stages = stages{
-		embed: s.embed, attnIn: s.attnIn, qkv: s.qkv, turn: s.turn, attend: s.attend,
-		mixIn: s.mixIn, attnOut: s.attnOut, ffnIn: s.ffnIn, router: s.router, choose: s.choose, gateUp: s.gateUp, act: s.act, down: s.down,
-		finish: s.finish, outputIn: s.outputIn, output: s.output,
+	s.want(roundingsOf(m.output.Matrix))
+	if m.opening != nil {
+		s.opens = m.opening.bind(s)
 	}
+	for i, l := range m.layers {
+		s.runners = append(s.runners, l.bind(s, i))
+	}
+	s.ends = m.ending.bind(s)
+	s.stages.embed, s.stages.output, s.stages.copy = s.embed, s.output, s.copyLogits
 	return s
 }
 
-// Run appends tokens (at most MaxBatch) to the sequence in cache and fills
-// logits, [wanted, vocabulary], for the last of them: as many as it has room
-// for, none when it is empty. Token ids must lie within the vocabulary.
-func (s *Pass) Run(cache *kv.Cache, tokens []int32, logits []float32) {
-	s.RunUnless(nil, cache, tokens, logits)
+// want sees to it that s.in has these roundings.
+func (s *Pass) want(set roundings) { s.in = s.acts("in", set, s.m.Width) }
+
+// acts is activations of k values a token. Those who ask for the same use and
+// size share them, so what is in there lasts as long as one part runs.
+func (s *Pass) acts(use string, set roundings, k int) *acts {
+	return s.slots(use, set, MaxBatch, k)
 }
 
-// RunUnless is Run, but asks stop (if not nil) before each layer, and when that
-// says true leaves the cache as it was and returns false.
-func (s *Pass) RunUnless(stop func() bool, cache *kv.Cache, tokens []int32, logits []float32) bool {
-	m := s.m
-	wanted := len(logits) / m.Vocabulary
-	if len(tokens) == 0 || len(tokens) > MaxBatch || wanted > len(tokens) {
-		panic(fmt.Sprintf("model: a pass of %d tokens with %d logits wanted (at most %d)", len(tokens), wanted, MaxBatch))
+// slots is acts for n rows.
+func (s *Pass) slots(use string, set roundings, n, k int) *acts {
+	key := rounded{use, k}
+	if s.rounded[key] == nil {
+		s.rounded[key] = new(acts)
 	}
-	s.cache, s.n, s.start, s.wanted, s.logits = cache, len(tokens), cache.Len(), wanted, logits
-	defer func() { s.cache, s.logits = nil, nil }()
+	s.rounded[key].reserve(set, n, k)
+	return s.rounded[key]
+}
+
+// floats is a buffer of so many floats a token. Those who ask for the same use
+// share it; its memory is there once all are bound.
+func (s *Pass) floats(use string, each int) *buffer {
+	b := s.buffers[use]
+	if b == nil {
+		b = new(buffer)
+		s.buffers[use] = b
+	}
+	if n := MaxBatch * each; len(b.data) < n {
+		b.data = make([]float32, n)
+	}
+	return b
+}
+
+// turning is the cosines and sines of a rope; nil for none.
+func (s *Pass) turning(r *rope) *turning {
+	if r == nil {
+		return nil
+	}
+	for _, t := range s.turnings {
+		if t.rope == r {
+			return t
+		}
+	}
+	n := MaxBatch * len(r.freqs)
+	t := &turning{rope: r, cos: make([]float32, n), sin: make([]float32, n)}
+	s.turnings = append(s.turnings, t)
+	return t
+}
+
+// Run computes the tokens of all sequences, at most MaxBatch together, as if each
+// sequence were alone: what shares a pass never changes a bit. No two may have the
+// same cache. stop, if not nil, is asked before each layer.
+//
+// When stop says true (ErrStopped), or an expert can't be read, every cache is left
+// as it was and no output is of use. One error ends the pass for all its
+// sequences; run again one by one, only those that it concerns fail.
+func (s *Pass) Run(stop func() bool, batch []Sequence) error {
 	began := time.Now()
-	copy(s.ids, tokens)
-	s.attention.reserve(cache.Layout(), s.pool.Threads())
-	cache.Extend(s.n)
-	s.angles()
-	s.pool.Run(s.n, s.stages.embed)
-	for i := range m.layers {
-		if stop != nil && stop() {
-			cache.Truncate(s.start)
-			return false
+	s.begin(batch)
+	err := s.compute(stop)
+	for i := range batch {
+		if err == nil {
+			batch[i].Cache.Commit()
+		} else {
+			batch[i].Cache.Abort()
 		}
-		s.l, s.li = &m.layers[i], i
-		// attention: x += attnOut(attend(q, k, v of norm(x)))
-		s.pool.Run(s.n, s.stages.attnIn)
-		s.pool.Run(chunks(s.l.q)+chunks(s.l.k)+chunks(s.l.v), s.stages.qkv)
-		s.pool.Run(s.n, s.stages.turn)
-		s.pool.Run(s.attendJobs(), s.stages.attend)
-		s.pool.Run(s.n, s.stages.mixIn)
-		s.pool.Run(chunks(s.l.attnOut), s.stages.attnOut)
-		// experts: x += sum of the chosen experts of norm(x), weighted
-		s.pool.Run(s.n, s.stages.ffnIn)
-		s.pool.Run(s.routerJobs(), s.stages.router)
-		s.pool.Run(s.n, s.stages.choose)
-		s.moe.group(s.n, m.Used)
-		if s.trace != nil {
-			s.trace(i)
-		}
-		s.pool.Run(len(s.moe.busy)*(chunks(s.l.gate[0])+chunks(s.l.up[0])), s.stages.gateUp)
-		s.pool.Run(s.n*m.Used, s.stages.act)
-		s.pool.Run(len(s.moe.busy)*chunks(s.l.down[0]), s.stages.down)
-		s.pool.Run(s.n, s.stages.finish)
 	}
-	for i := range wanted {
-		s.outRoutes[i] = kernel.Route{In: int32(s.n - wanted + i), Out: int32(i)}
-	}
-	if wanted > 0 {
-		s.pool.Run(wanted, s.stages.outputIn)
-		s.pool.Run(chunks(m.output), s.stages.output)
-	}
-	if s.n == 1 {
+	s.batch, s.logits = nil, nil
+	if s.n == 1 && err == nil {
 		s.pool.Observe(time.Since(began))
 	}
-	return true
+	return err
 }
 
-// chunks is in how many pieces workers take the rows of m.
-func chunks(m *kernel.Matrix) int { return (m.Rows + m.ChunkRows() - 1) / m.ChunkRows() }
+func (s *Pass) compute(stop func() bool) error {
+	s.pool.Run(s.n, s.stages.embed)
+	if s.opens != nil {
+		s.opens.run()
+	}
+	s.branch = nil
+	for _, l := range s.runners {
+		if stop != nil && stop() {
+			return ErrStopped
+		}
+		if err := l.run(); err != nil {
+			return err
+		}
+	}
+	if len(s.outs) == 0 {
+		return nil
+	}
+	if err := s.ends.run(); err != nil {
+		return err
+	}
+	if len(s.outRoutes) > 0 {
+		s.pool.Run(s.m.output.chunks(), s.stages.output)
+		s.pool.Run(len(s.copied), s.stages.copy)
+	}
+	return nil
+}
 
-// rows multiplies chunk c of m's rows by the routed tokens of a.
-func rows(m *kernel.Matrix, c int, out []float32, a *acts, routes []kernel.Route) {
+// begin lays the tokens of the batch out and extends its caches.
+func (s *Pass) begin(batch []Sequence) {
+	s.check(batch)
+	s.batch, s.n = batch, 0
+	s.spans, s.outs, s.copied, s.outRoutes = s.spans[:0], s.outs[:0], s.copied[:0], s.outRoutes[:0]
+	for i := range batch {
+		q := &batch[i]
+		p := span{from: s.n, to: s.n + len(q.Tokens), start: q.Cache.Len()}
+		copy(s.ids[p.from:], q.Tokens)
+		for t := p.from; t < p.to; t++ {
+			s.pos[t], s.seq[t] = p.start+t-p.from, int32(i)
+		}
+		q.Cache.Extend(len(q.Tokens))
+		s.spans, s.n = append(s.spans, p), p.to
+	}
+	s.cut()
+	s.wanted(batch)
+}
+
+func (s *Pass) check(batch []Sequence) {
+	n := 0
+	for i := range batch {
+		q := &batch[i]
+		n += len(q.Tokens)
+		rows := max(len(q.Logits)/s.m.Vocabulary, len(q.Hidden)/s.m.Width)
+		if len(q.Tokens) == 0 || rows > len(q.Tokens) || (s.m.opening != nil) != (q.Before != nil) || len(q.Before)%s.m.Width != 0 {
+			panic(fmt.Sprintf("model: sequence %d has %d tokens, of which %d are wanted, and %d hidden states", i, len(q.Tokens), rows, len(q.Before)/s.m.Width))
+		}
+		for _, o := range batch[:i] {
+			if o.Cache == q.Cache {
+				panic("model: two sequences of a pass have the same cache")
+			}
+		}
+	}
+	if n == 0 || n > MaxBatch {
+		panic(fmt.Sprintf("model: a pass of %d tokens (1 to %d)", n, MaxBatch))
+	}
+}
+
+// cut makes blocks: single tokens where there are few.
+func (s *Pass) cut() {
+	step := blockTokens
+	if s.n < 4*blockTokens {
+		step = 1
+	}
+	s.blocks = s.blocks[:0]
+	for i, p := range s.spans {
+		for t := p.from; t < p.to; t += step {
+			s.blocks = append(s.blocks, block{i, t, min(t+step, p.to)})
+		}
+	}
+}
+
+// wanted lists the tokens of which something is wanted. The logits of a single
+// sequence are computed where they are wanted.
+func (s *Pass) wanted(batch []Sequence) {
+	v, w := s.m.Vocabulary, s.m.Width
+	asking, rows := 0, 0
+	for i := range batch {
+		if n := len(batch[i].Logits) / v; n > 0 {
+			asking, rows, s.logits = asking+1, rows+n, batch[i].Logits
+		}
+	}
+	if asking > 1 {
+		if len(s.joined) < rows*v {
+			s.joined = make([]float32, rows*v)
+		}
+		s.logits = s.joined
+	}
+	for i := range batch {
+		q, p := &batch[i], s.spans[i]
+		logits, hidden := len(q.Logits)/v, len(q.Hidden)/w
+		for back := max(logits, hidden); back > 0; back-- {
+			o := out{token: p.to - back, logits: back <= logits}
+			if back <= hidden {
+				o.hidden = row(q.Hidden, hidden-back, w)
+			}
+			if o.logits {
+				if asking > 1 {
+					s.copied = append(s.copied, outRow{row(q.Logits, logits-back, v)})
+				}
+				s.outRoutes = append(s.outRoutes, kernel.Route{In: int32(o.token), Out: int32(len(s.outRoutes))})
+			}
+			s.outs = append(s.outs, o)
+		}
+	}
+}
+
+// cache is the sequence that token t joins.
+func (s *Pass) cache(t int) *kv.Cache { return s.batch[s.seq[t]].Cache }
+
+// embed looks token t up, and computes what its position turns by.
+func (s *Pass) embed(t int) {
+	x := row(s.x, t, s.m.Width*s.m.streams)
+	first := x[:s.m.Width]
+	s.m.embed.DecodeRow(first, int(s.ids[t]))
+	if s.m.embedScale != 0 {
+		kernel.Scale(first, s.m.embedScale)
+	}
+	for i := 1; i < s.m.streams; i++ {
+		copy(x[i*s.m.Width:], first)
+	}
+	for _, r := range s.turnings {
+		r.set(t, s.pos[t])
+	}
+	for _, f := range s.early {
+		f(t)
+	}
+}
+
+// deliver hands out row i of outs, which lies in s.normed.
+func (s *Pass) deliver(i int) {
+	o := &s.outs[i]
+	h := row(s.normed, o.token, s.m.Width)
+	if o.hidden != nil {
+		copy(o.hidden, h)
+	}
+	if o.logits {
+		s.in.set(roundingsOf(s.m.output.Matrix), o.token, h)
+	}
+}
+
+// output computes a chunk of the logits.
+func (s *Pass) output(c int) {
+	m := s.m.output
+	m.mul(c, s.logits, s.in, s.outRoutes)
+	if s.m.logitScale == 0 {
+		return
+	}
 	n := m.ChunkRows()
-	m.Mul(out, m.Rows, a.of(m), c*n, min((c+1)*n, m.Rows), routes)
-}
-
-// row is row t of a matrix of floats with the given width.
-func row(x []float32, t, width int) []float32 { return x[t*width:][:width:width] }
-
-// angles sets cos and sin of every position of the pass: pair j of a head turns
-// by position * base^(-2j/ropeDims).
-func (s *Pass) angles() {
-	half := len(s.m.freqs)
-	for t := range s.n {
-		for j, f := range s.m.freqs {
-			sin, cos := math.Sincos(float64(s.start+t) * f)
-			s.cos[t*half+j], s.sin[t*half+j] = float32(cos), float32(sin)
+	for i := range s.outRoutes {
+		logits := row(s.logits, i, m.Rows)[c*n : min((c+1)*n, m.Rows)]
+		for j, v := range logits {
+			logits[j] = v / s.m.logitScale
 		}
 	}
 }
 
-func (s *Pass) embed(t int) { s.m.embed.DecodeRow(row(s.x, t, s.m.Width), int(s.ids[t])) }
-
-// attnIn normalises and rounds the stream of token t for q, k and v.
-func (s *Pass) attnIn(t int) {
-	h := row(s.normed, t, s.m.Width)
-	kernel.RMSNorm(h, row(s.x, t, s.m.Width), s.l.attnNorm, s.m.Eps)
-	s.in.set(s.l.attnRoundings, t, h)
-}
-
-// qkv computes a chunk of the rows of q, then k, then v.
-func (s *Pass) qkv(c int) {
-	for _, part := range [...]struct {
-		w   *kernel.Matrix
-		out []float32
-	}{{s.l.q, s.q}, {s.l.k, s.k}, {s.l.v, s.v}} {
-		if c < chunks(part.w) {
-			rows(part.w, c, part.out, &s.in, s.all[:s.n])
-			return
-		}
-		c -= chunks(part.w)
-	}
-}
-
-// turn normalises the queries and keys of token t head by head, turns them by
-// their position, and writes keys and values to the cache.
-func (s *Pass) turn(t int) {
-	m := s.m
-	scale := quant.AttentionScale(m.HeadDim)
-	for h := range m.Heads {
-		q := row(s.q, t*m.Heads+h, m.HeadDim)
-		kernel.RMSNorm(q, q, s.l.qNorm, m.Eps)
-		s.rope(q, t)
-		kernel.Scale(q, scale)
-	}
-	for h := range m.KVHeads {
-		k := row(s.k, t*m.KVHeads+h, m.HeadDim)
-		kernel.RMSNorm(k, k, s.l.kNorm, m.Eps)
-		s.rope(k, t)
-		s.cache.Put(s.li, h, s.start+t, k, row(s.v, t*m.KVHeads+h, m.HeadDim), s.halves[t*m.HeadDim:])
-	}
-}
-
-// rope turns one head of token t: elements j and j + ropeDims/2 are a pair.
-func (s *Pass) rope(x []float32, t int) {
-	half := len(s.m.freqs)
-	cos, sin := row(s.cos, t, half), row(s.sin, t, half)
-	kernel.Rope(x[:half], x[half:2*half], cos, sin)
-}
-
-// mixIn rounds what attention gave for token t.
-func (s *Pass) mixIn(t int) {
-	s.mid.set(s.l.outRoundings, t, row(s.mixed, t, s.m.Heads*s.m.HeadDim))
-}
-
-func (s *Pass) attnOut(c int) { rows(s.l.attnOut, c, s.delta, &s.mid, s.all[:s.n]) }
-
-// ffnIn adds attention's result to the stream of token t and normalises it for
-// the experts.
-func (s *Pass) ffnIn(t int) {
-	m := s.m
-	x, h := row(s.x, t, m.Width), row(s.normed, t, m.Width)
-	kernel.Add(x, row(s.delta, t, m.Width))
-	kernel.RMSNorm(h, x, s.l.ffnNorm, m.Eps)
-	s.in.set(s.l.ffnRoundings, t, h)
-}
-
-// outputIn normalises and rounds the stream of wanted token i for the output.
-func (s *Pass) outputIn(i int) {
-	t := s.n - s.wanted + i
-	h := row(s.normed, t, s.m.Width)
-	kernel.RMSNorm(h, row(s.x, t, s.m.Width), s.m.outputNorm, s.m.Eps)
-	s.in.set(roundingsOf(s.m.output), t, h)
-}
-
-// output computes a chunk of the logits of the wanted tokens.
-func (s *Pass) output(c int) { rows(s.m.output, c, s.logits, &s.in, s.outRoutes[:s.wanted]) }
+// copyLogits gives row i of the joined logits to its sequence.
+func (s *Pass) copyLogits(i int) { copy(s.copied[i].to, row(s.joined, i, s.m.Vocabulary)) }

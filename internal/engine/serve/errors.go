@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 
 	"assay/internal/engine"
 )
@@ -21,6 +22,8 @@ type apiError struct {
 	// Of a prompt that is too long only.
 	PromptTokens int `json:"n_prompt_tokens,omitempty"`
 	Context      int `json:"n_ctx,omitempty"`
+
+	retryAfter int // seconds after which to ask again; 0: nothing is said of it
 }
 
 func (e *apiError) Error() string { return e.Message }
@@ -74,6 +77,9 @@ type errorBody struct {
 }
 
 func writeError(w http.ResponseWriter, e *apiError) {
+	if e.retryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(e.retryAfter))
+	}
 	writeJSON(w, e.Code, errorBody{e})
 }
 

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -39,19 +40,25 @@ func (s *Server) generate(ctx context.Context, e *engine.Engine, j job, show fun
 		return nil
 	})
 	cost := result.Timings // of what was done, beside an error too
+	var busy *engine.BusyError
+	if errors.As(err, &busy) {
+		err = s.refuse(busy)
+	}
 	if err == nil && !stopped {
 		gone = show(text.flush(), cost)
 		err = gone
 	}
 	end := ending{finish: string(result.Finish)}
 	switch {
+	case busy != nil:
+		end = ending{finish: "refused"}
 	case gone != nil || ctx.Err() != nil && err != nil:
 		end = ending{finish: "none", cancelled: true}
 	case err != nil:
 		end = ending{finish: "error"}
 	}
 	done(end, cost)
-	if end.finish == "error" {
+	if end.finish == "error" || end.finish == "refused" {
 		s.logf("request %d: prompt %d tokens: %v", id, len(j.Prompt), err)
 	} else {
 		s.logf("%s", logLine(id, len(j.Prompt), end, cost))
@@ -72,7 +79,7 @@ func (s *Server) collect(ctx context.Context, e *engine.Engine, j job) (text str
 
 // ending is how a request ended, for the log and the counters.
 type ending struct {
-	finish    string // OpenAI's finish_reason; "none" or "error" where there is none
+	finish    string // OpenAI's finish_reason; "none", "error" or "refused" where there is none
 	cancelled bool
 }
 
@@ -88,6 +95,9 @@ func logLine(id int64, prompt int, end ending, t engine.Timings) string {
 	line += ", finish " + end.finish
 	if end.cancelled {
 		line += " (cancelled)"
+	}
+	if t.QueueTime > 0 {
+		line += fmt.Sprintf(", waited %.2f ms", milliseconds(t.QueueTime))
 	}
 	return line
 }

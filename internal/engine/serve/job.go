@@ -51,6 +51,7 @@ func readJob(f *fields, vocabulary int) (job, *apiError) {
 			Sampling:  readSampling(f, vocabulary),
 			IgnoreEOS: f.bool("ignore_eos", false),
 			Logprobs:  -1,
+			NoReuse:   !f.bool("cache_prompt", true),
 		},
 		stops:           readStops(f),
 		stream:          f.bool("stream", false),
@@ -58,7 +59,6 @@ func readJob(f *fields, vocabulary int) (job, *apiError) {
 		timingsPerToken: f.bool("timings_per_token", false),
 		tokenIDs:        f.bool("return_token_ids", false),
 	}
-	f.bool("cache_prompt", true) // nothing is reused yet, whatever it says
 	j.progress = f.bool("return_progress", false) && j.stream
 	j.form = readForm(f)
 	refuseUnsupported(f)

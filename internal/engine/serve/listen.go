@@ -54,13 +54,15 @@ func (s *Server) Run(
 		}
 		return err
 	}
-	defer func() { _ = e.Close() }() // of memory: nothing is lost
+	closing := context.WithoutCancel(ctx)
+	defer func() { _ = e.CloseWithin(closing) }() // of memory: nothing is lost
 	s.SetEngine(e)
 	o, info := e.Options(), e.Info()
 	s.logf("threads %d (%d workers + the caller), context %d, slots %d, model %s %s", o.Threads, o.Threads-1, o.Context, o.Slots, info.Name, info.FileType)
 	if o.Drafts > 0 {
 		s.logf("drafts: up to %d tokens a round, by %s, each at least %g likely", o.Drafts, o.Drafter, o.DraftMinP)
 	}
+	s.logReuse(o)
 	s.logf("listening on http://%s", l.Addr())
 
 	select {
@@ -72,6 +74,7 @@ func (s *Server) Run(
 	}
 	urged, release := hurry()
 	defer release()
+	closing = urged
 	limit, done := context.WithTimeout(urged, drain)
 	defer done()
 	s.logf("stopping: %d requests in work, %v to finish them", s.metrics.inFlight(), drain)

@@ -12,7 +12,9 @@ import (
 
 // metrics are llama-server's, under our name, in a registry of their own.
 type metrics struct {
-	handler http.Handler
+	handler  http.Handler
+	registry *prometheus.Registry
+	watched  []prometheus.Collector // the engine's own
 
 	promptTokens, cachedTokens, promptSeconds prometheus.Counter
 	predictedTokens, predictedSeconds, rounds prometheus.Counter
@@ -23,13 +25,14 @@ type metrics struct {
 	slots   int    // requests that can be in work; the others wait
 	running int    // requests in work or waiting
 	longest int    // tokens of the longest sequence so far
+	ended   int    // requests that were served
 	sum     engine.Timings
 	steps   int // intervals between generated tokens, in all
 }
 
 func newMetrics() *metrics {
 	reg := prometheus.NewRegistry()
-	m := &metrics{}
+	m := &metrics{registry: reg}
 	counter := func(name, help string) prometheus.Counter {
 		c := prometheus.NewCounter(prometheus.CounterOpts{Namespace: "assay", Name: name, Help: help})
 		reg.MustRegister(c)
@@ -120,6 +123,9 @@ func (m *metrics) begin() (done func(ending, engine.Timings)) {
 			m.accepted.WithLabelValues(m.drafter).Add(float64(t.Accepted))
 		}
 		m.running--
+		if t.Predicted > 0 {
+			m.ended++
+		}
 		m.longest = max(m.longest, t.Prompt+t.Cached+t.Predicted)
 		m.sum.Prompt += t.Prompt
 		m.sum.PromptTime += t.PromptTime

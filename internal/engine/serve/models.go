@@ -96,6 +96,11 @@ type props struct {
 	BOS           string          `json:"bos_token"`
 	EOS           string          `json:"eos_token"`
 	Build         string          `json:"build_info"`
+
+	// Ours: requests that may wait for a slot, and what is kept of earlier prompts.
+	Queue      int    `json:"queue_limit"`
+	ReuseBytes int64  `json:"cache_ram_bytes"`
+	ReuseDir   string `json:"cache_disk,omitempty"`
 }
 
 // props is GET /props: what the server runs, and with which settings.
@@ -103,7 +108,8 @@ func (s *Server) props(w http.ResponseWriter, _ *http.Request, e *engine.Engine)
 	info, o, d := e.Info(), e.Options(), sample.Defaults()
 	p := props{
 		Slots: o.Slots, Alias: s.modelID(), FileType: info.FileType, Path: s.config.ModelPath,
-		Modalities:    map[string]bool{"vision": false, "video": false, "audio": false},
+		Modalities: map[string]bool{"vision": false, "video": false, "audio": false},
+		Queue:      max(0, o.Queue), ReuseBytes: o.ReuseBytes, ReuseDir: o.ReuseDir,
 		EndpointSlots: true, Metrics: true, Build: s.config.Build,
 		BOS: special(e.Tokenizer(), e.Tokenizer().BOS), EOS: special(e.Tokenizer(), e.Tokenizer().EOS),
 	}
@@ -138,15 +144,28 @@ type slot struct {
 	Context    int  `json:"n_ctx"`
 	Speculates bool `json:"speculative"`
 	Processing bool `json:"is_processing"`
+
+	// What llama-server tells too of a slot that is at work.
+	Prompt *int         `json:"n_prompt_tokens,omitempty"`
+	Read   *int         `json:"n_prompt_tokens_processed,omitempty"` // computed so far
+	Cached *int         `json:"n_prompt_tokens_cache,omitempty"`
+	Next   []slotDecode `json:"next_token,omitempty"`
 }
 
-// slots is GET /slots. The engine does not say which slot a request is in, so
-// as many as are in work are shown to be, from the first on.
+type slotDecode struct {
+	Decoded int `json:"n_decoded"`
+}
+
+// slots is GET /slots.
 func (s *Server) slots(w http.ResponseWriter, _ *http.Request, e *engine.Engine) {
-	busy := s.metrics.processing()
-	out := make([]slot, e.Options().Slots)
-	for i := range out {
-		out[i] = slot{ID: i, Context: e.Options().Context, Processing: i < busy, Speculates: e.Options().Drafts > 0}
+	states := e.SlotStates()
+	out := make([]slot, len(states))
+	for i, st := range states {
+		out[i] = slot{ID: i, Context: e.Options().Context, Processing: st.Busy, Speculates: e.Options().Drafts > 0}
+		if st.Busy {
+			out[i].Prompt, out[i].Read, out[i].Cached = &st.Prompt, &st.Read, &st.Cached
+			out[i].Next = []slotDecode{{st.Predicted}}
+		}
 	}
 	writeJSON(w, http.StatusOK, out)
 }

@@ -31,7 +31,6 @@ type nativeEnd struct {
 }
 
 // native is POST /completion: a text completion in llama-server's own shape.
-// The engine does not say which slot a request is in: id_slot is 0.
 func (s *Server) native(w http.ResponseWriter, r *http.Request, e *engine.Engine) {
 	j, err := s.readTextJob(w, r, e)
 	if err != nil {
@@ -39,7 +38,7 @@ func (s *Server) native(w http.ResponseWriter, r *http.Request, e *engine.Engine
 		return
 	}
 	frame := func(seg segment, t engine.Timings) nativeFrame {
-		return nativeFrame{Content: seg.text, Tokens: ids(seg.tokens), Predicted: t.Predicted, Evaluated: t.Prompt + t.Cached}
+		return nativeFrame{Content: seg.text, Tokens: ids(seg.tokens), Slot: t.Slot, Predicted: t.Predicted, Evaluated: t.Prompt + t.Cached}
 	}
 	last := func(seg segment, out outcome) nativeFrame {
 		f := frame(seg, out.timings)

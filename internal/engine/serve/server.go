@@ -89,6 +89,7 @@ func New(c Config) *Server {
 // after the last request has ended.
 func (s *Server) SetEngine(e *engine.Engine) {
 	s.metrics.serves(e.Options())
+	s.metrics.watch(e)
 	s.engine.Store(e)
 }
 

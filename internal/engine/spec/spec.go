@@ -48,12 +48,18 @@ type Guess struct {
 }
 
 // Drafter guesses how a sequence goes on. It serves one sequence at a time, and
-// belongs to one goroutine.
+// belongs to one goroutine. What it is given stays the caller's.
 type Drafter interface {
-	// Begin starts a sequence. The prompt stays the caller's.
-	Begin(prompt []int32)
-	// Accept tells of tokens that joined the sequence, in order.
-	Accept(tokens []int32)
+	// Begin starts a sequence with tokens of whose states nothing will be told: those
+	// whose keys and values are at hand, if any, and the first that is computed.
+	Begin(tokens []int32)
+	// Accept tells of tokens that joined the sequence, in order, and of the states
+	// that they came from: row i of states is the model's hidden state, behind the
+	// output norm, at the position before tokens[i]. It is called for the prompt, pass
+	// by pass, and then once a round. states is nil unless Watches says true.
+	Accept(tokens []int32, states []float32)
+	// Watches says whether Accept needs states.
+	Watches() bool
 	// Draft puts guesses of the tokens that come next into to, and returns how
 	// many: it ends before the first that is less likely than least.
 	Draft(to []Guess, least float32) int

@@ -36,16 +36,19 @@ func NewSuffix(context int) *Suffix {
 }
 
 // Begin starts a sequence.
-func (s *Suffix) Begin(prompt []int32) {
+func (s *Suffix) Begin(tokens []int32) {
 	s.tokens = s.tokens[:0]
 	for i := range s.entries {
 		clear(s.entries[i])
 	}
-	s.Accept(prompt)
+	s.Accept(tokens, nil)
 }
 
+// Watches: it looks at tokens only.
+func (s *Suffix) Watches() bool { return false }
+
 // Accept learns what followed the contexts before each token.
-func (s *Suffix) Accept(tokens []int32) {
+func (s *Suffix) Accept(tokens []int32, _ []float32) {
 	for _, id := range tokens {
 		for i, n := range orders {
 			if len(s.tokens) < n {

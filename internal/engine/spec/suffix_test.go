@@ -30,11 +30,11 @@ func draft(s *Suffix, n int, least float32) string {
 func TestSuffixDrafts(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"", ""},
-		{"abcd", ""},                                        // nothing was there before
-		{"the cat sat. the c", "at s"},                      // as before
-		{"one two; one six; one ", "six;"},                  // the latest place wins
-		{"xabcdefgh1 zefgh2 xabcdefgh", "1 ze"},             // unless a longer context is known
-		{"ababab", "abab"},                                  // guesses are followed as if they were text
+		{"abcd", ""},                            // nothing was there before
+		{"the cat sat. the c", "at s"},          // as before
+		{"one two; one six; one ", "six;"},      // the latest place wins
+		{"xabcdefgh1 zefgh2 xabcdefgh", "1 ze"}, // unless a longer context is known
+		{"ababab", "abab"},                      // guesses are followed as if they were text
 		{strings.Repeat("0123456789", 40) + "3456", "7893"}, // the latest place of 56789 was the end
 	} {
 		s := NewSuffix(1000)
@@ -73,7 +73,7 @@ func TestSuffixDependsOnTokensOnly(t *testing.T) {
 		for rest := ids[at:]; len(rest) > 0; {
 			pieces.Draft(to, 0)
 			n := rapid.IntRange(1, len(rest)).Draw(t, "n")
-			pieces.Accept(rest[:n])
+			pieces.Accept(rest[:n], nil)
 			rest = rest[n:]
 		}
 		want, got := make([]Guess, MaxDrafts), make([]Guess, MaxDrafts)
@@ -99,7 +99,7 @@ func TestSuffixAllocatesNothing(t *testing.T) {
 		s.Begin(ids[:100])
 		for _, id := range ids[100:] {
 			s.Draft(to, 0)
-			s.Accept([]int32{id})
+			s.Accept([]int32{id}, nil)
 		}
 	}); n > 0 {
 		t.Errorf("%g allocations", n)
@@ -115,7 +115,7 @@ func BenchmarkSuffix(b *testing.B) {
 			s.Begin(nil)
 		}
 		one[0] = int32(r.IntN(200))
-		s.Accept(one)
+		s.Accept(one, nil)
 		s.Draft(to, 0)
 	}
 }

@@ -20,8 +20,9 @@ type Options struct {
 	// multiplied, and are kept twice if panels want it.
 	Lookup []string
 	Both   bool
-	// Disk names tensors that stay in the file, for Set.Table.
-	Disk []string
+	// Disk names tensors that stay in the file, for Set.Table; Elsewhere those that
+	// somebody else holds, as a store of experts does.
+	Disk, Elsewhere []string
 	// Mmap uses the file's own pages instead of a copy; the file must then stay
 	// open. Nothing is repacked ahead.
 	Mmap bool
@@ -57,9 +58,7 @@ func Load(ctx context.Context, f *gguf.File, o Options) (*Set, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	if o.Mmap {
-		for _, t := range f.Tensors() {
-			s.tensors[t.Name] = &tensor{kind: t.Type, dims: t.Dims, rows: t.Data()}
-		}
+		s.tensors = View(f).tensors
 		return s, nil
 	}
 	rows, panels, total := sizes(f, o)
@@ -75,6 +74,17 @@ func Load(ctx context.Context, f *gguf.File, o Options) (*Set, error) {
 	return s, nil
 }
 
+// View is the tensors of f where they lie, without loading or checking anything: to
+// look at their dimensions and formats, or to use the file's own pages. The file
+// must stay open.
+func View(f *gguf.File) *Set {
+	s := &Set{file: f.Name(), tensors: make(map[string]*tensor, len(f.Tensors()))}
+	for _, t := range f.Tensors() {
+		s.tensors[t.Name] = &tensor{kind: t.Type, dims: t.Dims, rows: t.Data()}
+	}
+	return s
+}
+
 // sizes says how many bytes each tensor needs as it lies in the file and in
 // panels, and all together.
 func sizes(f *gguf.File, o Options) (rows, panels []int, total int) {
@@ -85,7 +95,7 @@ func sizes(f *gguf.File, o Options) (rows, panels []int, total int) {
 	for _, src := range f.Tensors() {
 		t := tensor{kind: src.Type, dims: src.Dims}
 		row, panel := len(src.Data()), 0
-		if slices.Contains(o.Disk, src.Name) {
+		if slices.Contains(o.Disk, src.Name) || slices.Contains(o.Elsewhere, src.Name) {
 			rows, panels = append(rows, 0), append(panels, 0)
 			continue
 		}

@@ -7,7 +7,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"assay/internal/engine/kernel"
@@ -99,6 +101,18 @@ func (s *Set) HugeBytes() (int64, error) {
 // Has says whether the file has a tensor of that name.
 func (s *Set) Has(name string) bool { return s.tensors[name] != nil }
 
+// Type is the format of a tensor.
+func (s *Set) Type(name string) (gguf.Type, bool) {
+	t := s.tensors[name]
+	if t == nil {
+		return 0, false
+	}
+	return t.kind, true
+}
+
+// Names are the names of all tensors, sorted.
+func (s *Set) Names() []string { return slices.Sorted(maps.Keys(s.tensors)) }
+
 // get returns a tensor whose dims are the wanted ones, the row length first.
 func (s *Set) get(name string, want ...int) (*tensor, error) {
 	t := s.tensors[name]
@@ -167,8 +181,22 @@ func (s *Set) Vector(name string, n int) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
+	return s.numbers(name, t, n)
+}
+
+// Vectors is the tensor name as n lists of k numbers, one behind the other; it must
+// be F32.
+func (s *Set) Vectors(name string, n, k int) ([]float32, error) {
+	t, err := s.get(name, k, n)
+	if err != nil {
+		return nil, err
+	}
+	return s.numbers(name, t, n*k)
+}
+
+func (s *Set) numbers(name string, t *tensor, n int) ([]float32, error) {
 	if t.kind != gguf.F32 {
-		return nil, fmt.Errorf("%s: tensor %s is %s, but a norm must be F32", s.file, name, t.kind)
+		return nil, fmt.Errorf("%s: tensor %s is %s, but a norm or bias must be F32", s.file, name, t.kind)
 	}
 	out := make([]float32, n)
 	for i := range out {

@@ -116,7 +116,7 @@ func TestErrorsNameTheTensor(t *testing.T) {
 		"small.gguf: tensor nothing is missing":                                            func() error { _, err := s.Matrix("nothing", 1, 1); return err },
 		"small.gguf: tensor matrix has dimensions [32 3], but the metadata ask for [32 4]": func() error { _, err := s.Matrix("matrix", 4, 32); return err },
 		"small.gguf: tensor experts has dimensions [4 2 3], but":                           func() error { _, err := s.Experts("experts", 2, 2, 4); return err },
-		"small.gguf: tensor line is Q8_0, but a norm must be F32":                          func() error { _, err := s.Vector("line", 32); return err },
+		"small.gguf: tensor line is Q8_0, but a norm or bias must be F32":                  func() error { _, err := s.Vector("line", 32); return err },
 	} {
 		if err := get(); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -228,6 +229,17 @@ func TestHostile(t *testing.T) {
 			plain(w, order[1:]...)
 		}
 	}
+	// lists puts n values into a list of the manifest.
+	lists := func(open, value string, n int) func(w *tar.Writer) {
+		return func(w *tar.Writer) {
+			before, after, _ := strings.Cut(string(good), open)
+			all := strings.Repeat(value+",", n)
+			if strings.HasPrefix(after, "]") { // it is empty
+				all = all[:len(all)-1]
+			}
+			manifested(k, w, []byte(before+open+all+after))
+		}
+	}
 	bomb := func(size int64) []byte {
 		var b bytes.Buffer
 		z, _ := zstd.NewWriter(&b)
@@ -288,7 +300,20 @@ func TestHostile(t *testing.T) {
 		}, "bytes, want 0 to"},
 		"a million rows": {func(w *tar.Writer) {
 			manifested(k, w, encode(func(m *Manifest) { m.Rows = make([]Row, 1_000_000) }))
-		}, ""},
+		}, "rows: more than the 100000 that a bundle may have"},
+		"a million rows with their hashes": {func(w *tar.Writer) {
+			manifested(k, w, encode(func(m *Manifest) {
+				m.Rows = slices.Repeat([]Row{{SHA256: hashOf(nil)}}, 1_000_000)
+			}))
+		}, "bytes, more than the 67108864 that it may have"},
+		"rows of nothing":        {lists(`"rows": [`, "{}", 2*maxRedacted), "rows: more than the 100000"},
+		"redactions of nothing":  {lists(`"redactions": [`, "{}", 2*maxRedacted), "redactions: more than the 1000000"},
+		"left out, of nothing":   {lists(`"left_out": [`, "null", 2*maxRedacted), "left_out: more than the 200000"},
+		"folders without an end": {lists(`"searched": [`, strings.Repeat("[", 9000)+strings.Repeat("]", 9000), 100), "searched[0]:"},
+		"a list that is a number": {func(w *tar.Writer) {
+			manifested(k, w, bytes.Replace(good, []byte(`"left_out": []`), []byte(`"left_out": 7`), 1))
+		}, "left_out: want a list"},
+		"a list that is missing": {func(w *tar.Writer) { manifested(k, w, bytes.Replace(good, []byte(`"left_out": [],`), nil, 1)) }, "left_out: missing"},
 		"a million files": {func(w *tar.Writer) {
 			manifested(k, w, encode(func(m *Manifest) {
 				m.Files = make([]File, 1_000_000)
@@ -296,7 +321,7 @@ func TestHostile(t *testing.T) {
 					m.Files[i].Name = fmt.Sprintf("evidence/%07d", i)
 				}
 			}))
-		}, ""},
+		}, "bytes, more than the 67108864 that it may have"},
 		"a zip bomb in the place of the manifest": {func(w *tar.Writer) { put(w, tar.Header{Name: ManifestFile}, make([]byte, maxManifest+1)) }, "more than the"},
 		"a zip bomb in a member": {func(w *tar.Writer) {
 			b := bomb(maxOne + 2<<20)
@@ -344,12 +369,14 @@ func refused(t *testing.T, data []byte, want string) {
 	} else if len(err.Error()) > 1000 {
 		t.Errorf("an error of %d bytes", len(err.Error()))
 	}
-	if took := time.Since(begin); took > 30*time.Second {
+	took, allocated := time.Since(begin), int64(after.TotalAlloc-before.TotalAlloc) // in all, what was freed meanwhile included
+	if took > 30*time.Second {
 		t.Errorf("took %v", took)
 	}
-	if grown := int64(after.Sys) - int64(before.Sys); grown > 1<<30 {
-		t.Errorf("%d MiB of memory", grown>>20)
+	if allocated > 1<<30 {
+		t.Errorf("%d MiB of memory", allocated>>20)
 	}
+	t.Logf("%d bytes, refused in %v and %d MiB: %.100v", len(data), took.Round(time.Millisecond), allocated>>20, err)
 	if entries, _ := os.ReadDir(outside); len(entries) != 1 {
 		t.Errorf("outside of its folder: %v", entries)
 	}
@@ -449,7 +476,10 @@ func TestOpenings(t *testing.T) {
 			t.Errorf("%s: %v", o.Value, err)
 		}
 	}
-	for _, bad := range []string{"", "{}", `{"format":"assay-salts-1","more":1}`, `{"format":"assay-salts-1"} {}`, `{"format":"assay-salts-1","openings":[{}]}`} {
+	for _, bad := range []string{
+		"", "{}", `{"format":"assay-salts-1","more":1}`, `{"format":"assay-salts-1"} {}`, `{"format":"assay-salts-1","openings":[{}]}`,
+		`{"format":"assay-salts-1","openings":[` + strings.Repeat(`{},`, maxRedacted+maxRows) + `{}]}`,
+	} {
 		if _, err := ParseOpenings("f", []byte(bad)); err == nil || !strings.HasPrefix(err.Error(), "f: ") {
 			t.Errorf("%s: %v", bad, err)
 		}

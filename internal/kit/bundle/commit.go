@@ -91,16 +91,23 @@ const MaxOpenings = 256 << 20
 // ParseOpenings reads a file of openings of either form; name is its name in
 // errors.
 func ParseOpenings(name string, data []byte) (*Openings, error) {
-	out := new(Openings)
+	var in struct {
+		Openings
+		List json.RawMessage `json:"openings"`
+	}
 	dec := strict(data)
-	if err := dec.Decode(out); err != nil {
+	if err := dec.Decode(&in); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
+	out := &in.Openings
 	if dec.More() {
 		return nil, fmt.Errorf("%s: offset %d: more behind the end", name, dec.InputOffset())
 	}
 	if out.Format != SaltsFormat && out.Format != RevealFormat {
 		return nil, fmt.Errorf("%s: format %q, want %q or %q", name, cut(out.Format), SaltsFormat, RevealFormat)
+	}
+	if err := elements(&out.Openings, "openings", in.List, maxRedacted+maxRows); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	// Values are committed to as they stood, so they are kept byte for byte.
 	for i, o := range out.Openings {

@@ -100,17 +100,26 @@ func LoadKey(path string) (*Key, error) {
 	if err != nil {
 		return nil, fmt.Errorf("key: %w", err)
 	}
+	k, err := parseKey(data)
+	if err != nil {
+		return nil, fmt.Errorf("key %s: %w (assay key new makes one)", path, err)
+	}
+	return k, nil
+}
+
+// parseKey reads the contents of a key's file.
+func parseKey(data []byte) (*Key, error) {
 	block, _ := pem.Decode(data)
 	if block == nil || block.Type != pemType {
-		return nil, fmt.Errorf("key %s: no PEM block %q: assay key new makes such a file", path, pemType)
+		return nil, fmt.Errorf("no PEM block %q", pemType)
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
-		return nil, fmt.Errorf("key %s: %w", path, err)
+		return nil, err
 	}
 	private, ok := parsed.(ed25519.PrivateKey)
 	if !ok {
-		return nil, fmt.Errorf("key %s: a %T, want an ed25519 key", path, parsed)
+		return nil, fmt.Errorf("a %T, want an ed25519 key", parsed)
 	}
 	return &Key{private}, nil
 }

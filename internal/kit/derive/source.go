@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"assay/internal/kit/count"
@@ -193,6 +194,9 @@ func (s *source) inputs() figure.Inputs {
 	in.NaturalStop = s.facts.Plan.NaturalStop
 	if in.EndTokenCounted = s.facts.Target.EndTokenCounted; s.adapter.Facts().StopAtLimit && s.atLimit() {
 		in.EndTokenCounted = new(false)
+	}
+	if n, err := strconv.Atoi(s.facts.Target.Found[target.DraftWindow]); err == nil && n > 0 {
+		in.DraftWindow = n
 	}
 	in.BeforeNonce, in.WarmCache = s.facts.Prompt.BeforeNonce, s.facts.Plan.Cache == string(plan.Warm)
 	s.account(&in)

@@ -74,7 +74,7 @@ func (p *Page) markdownRepeat(b *strings.Builder) {
 	for _, a := range p.arms {
 		lines = append(lines, p.repeat(a)...)
 	}
-	lines = append(lines, "# to check these rows against their evidence, and to make this report again")
+	lines = append(lines, "# with the rows themselves: what their plan measured, again; their evidence, checked; this report, made again")
 	lines = append(lines, p.view.Commands...)
 	for _, l := range lines {
 		b.WriteString("    " + clean(l) + "\n") // indented code needs no fence that a text could close

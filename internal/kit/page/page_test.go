@@ -372,3 +372,34 @@ func TestThousandRows(t *testing.T) {
 		t.Errorf("%d marks, want one for each of 1000 runs in two charts", n)
 	}
 }
+
+// What is withheld, and what failed, leads to the evidence of the very run, also where
+// rows of several folders bear one name.
+func TestReasonsLeadToEvidence(t *testing.T) {
+	b := NewBuilder(Options{})
+	for i, name := range []string{"first", "second"} {
+		f := &Folder{Name: name, Path: t.TempDir(), Link: "./" + name}
+		rows := []*row.Row{made("a", "512", 0), made("a", "512", 1), made("a", "512", 2)}
+		if i == 1 {
+			rows[1].Withheld = []row.Withheld{{Figure: "ttft_ms", Codes: []string{"client-lag"}, Why: "late"}}
+			rows[2].Status, rows[2].Error = row.Failed, new("it hung up")
+		}
+		for _, r := range rows {
+			r.StartID, r.Evidence.Dir = new("start-"+name), new("evidence/"+r.RowID)
+			b.Add(r, f)
+		}
+	}
+	p, err := b.Page(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := html(t, p)
+	for _, want := range []string{
+		`late <a href="./second/evidence/a/512/run-001/">evidence</a>`,
+		`it hung up <a href="./second/evidence/a/512/run-002/">evidence</a>`,
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %s", want)
+		}
+	}
+}

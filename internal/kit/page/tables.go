@@ -90,7 +90,7 @@ func valueOf(c *report.Cell, path string) valueView {
 	}
 	d := decimals(s.Median)
 	out := valueView{Median: fixed(s.Median, d), Range: fixed(s.Min, d) + " – " + fixed(s.Max, d)}
-	if s.N == 1 {
+	if s.Min == s.Max {
 		out.Range = ""
 	}
 	if in := s.Interval; in != nil {

@@ -58,6 +58,7 @@ type panelView struct {
 	Gaps      *chart
 	GapKeys   []legend
 	From      []source
+	Verify    []string // the commands that check them, each once
 	None      []string // why an arm shows no evidence
 }
 
@@ -83,9 +84,9 @@ type machineChart struct {
 	Keys  []legend
 }
 
-type goneView struct{ Cell, Word, Runs, Figures, Codes, Why string }
+type goneView struct{ Cell, Word, Runs, Figures, Codes, Why, Link string }
 
-type failedView struct{ Row, Arm, Ctx, Phase, Status, Kind, Error string }
+type failedView struct{ Row, Arm, Ctx, Phase, Status, Kind, Error, Link string }
 
 type differView struct {
 	Arm, Base string
@@ -213,7 +214,10 @@ func (p *Page) panelViews(v *view) {
 		pv.Gaps, pv.GapKeys = p.gapsOf(id+"g", x)
 		for _, c := range x.cells {
 			if t := x.traced[c]; t.run != nil {
-				pv.From = append(pv.From, p.source(t.run))
+				s := p.source(t.run)
+				if pv.From = append(pv.From, s); s.Verify != "" && !slices.Contains(pv.Verify, s.Verify) {
+					pv.Verify = append(pv.Verify, s.Verify)
+				}
 			} else {
 				pv.None = append(pv.None, fmt.Sprintf("%s: %s", short(cellName(c), 40), t.why))
 				if why := clean(c.Arm) + ": " + t.why; !slices.Contains(v.Silent, why) && len(v.Silent) < 8 {
@@ -227,13 +231,14 @@ func (p *Page) panelViews(v *view) {
 }
 
 // source says where the evidence of a run is and how it is checked.
-func (p *Page) source(r *report.Run) source {
+func (p *Page) source(r *report.Run) source { return p.sourceOf(r.RowID, r.StartID) }
+
+func (p *Page) sourceOf(id string, start *string) source {
 	i := slices.IndexFunc(p.entries, func(e entry) bool {
-		return e.row.RowID == r.RowID && textOf(e.row.StartID) == textOf(r.StartID)
+		return e.row.RowID == id && textOf(e.row.StartID) == textOf(start)
 	})
-	s := source{Text: clean(r.RowID)}
 	if i < 0 {
-		return s
+		return source{Text: clean(id)}
 	}
 	return sourceOf(p.entries[i])
 }
@@ -343,7 +348,7 @@ func (p *Page) gone() []goneView {
 					out[i].Figures += ", " + label
 					continue
 				}
-				out = append(out, goneView{where(c), word, fmt.Sprintf("%d of %d", g.Runs, c.Runs), label, said(codes(g.Codes)), said(g.Why)})
+				out = append(out, goneView{where(c), word, fmt.Sprintf("%d of %d", g.Runs, c.Runs), label, said(codes(g.Codes)), said(g.Why), p.sourceOf(g.RowID, g.StartID).Link})
 			}
 		}
 		add("withheld", c.Withheld)
@@ -376,7 +381,7 @@ func (p *Page) failed(v *view) {
 		if f.Phase == row.Measure {
 			phase = "measured"
 		}
-		v.Failed = append(v.Failed, failedView{clean(f.RowID), clean(f.Arm), clean(f.Ctx), clean(phase), clean(string(f.Status)), said(f.Kind), said(f.Error)})
+		v.Failed = append(v.Failed, failedView{clean(f.RowID), clean(f.Arm), clean(f.Ctx), clean(phase), clean(string(f.Status)), said(f.Kind), said(f.Error), p.sourceOf(f.RowID, f.StartID).Link})
 	}
 }
 

@@ -40,7 +40,7 @@ func ReadMachine(environ []string) Machine {
 			m.Users = append(m.Users, value)
 		case name == "HOSTNAME" || name == "COMPUTERNAME":
 			m.Hosts = append(m.Hosts, value)
-		case secretName.MatchString(name) && !strings.ContainsAny(value[:1], "/.~"): // a path to a key is none
+		case secretName.MatchString(name) && !strings.ContainsAny(value[:1], "/.~") && !isSetting(value): // a path to a key is none
 			m.Keys = append(m.Keys, value)
 		}
 	}
@@ -76,6 +76,16 @@ var commonNames = []string{
 	"root", "user", "admin", "ubuntu", "debian", "fedora", "runner", "localhost", "host", "home", "test", "nobody", "app", "assay",
 	"docker", "linux", "server", "client", "builder", "build", "jenkins", "vagrant", "pi", "ec2-user", "node", "node1", "desktop", "laptop",
 	"workstation", "none", "model", "engine", "the", "and", "guest", "default", "system", "localdomain",
+}
+
+// isSetting says whether the value of a variable that is named like a key only says
+// how keys are used: such a word stands everywhere.
+func isSetting(value string) bool {
+	switch strings.ToLower(value) {
+	case "true", "false", "none", "null", "force", "auto", "always", "never", "prefer", "required", "enabled", "disabled":
+		return true
+	}
+	return len(value) < 8 && strings.Trim(value, "0123456789") == ""
 }
 
 // secretName are variables, flags and fields whose value is a key.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"pgregory.net/rapid"
 
@@ -227,5 +228,36 @@ func FuzzUnescape(f *testing.F) {
 			t.Fatalf("%q is left in %q", left[0].secret.value, out)
 		}
 		_, _ = replaceJSON(text, secrets, "redacted-2026-12-02")
+	})
+}
+
+// FuzzReplaceJSON: what is taken out of JSON leaves JSON with as many values, of which
+// none holds it any more.
+func FuzzReplaceJSON(f *testing.F) {
+	for _, s := range []string{`{"a":["hunter22",{"hunter22":1}]}`, `"hunter\u00322"`, ` [ 1 , "x hunter22 y" ] `, `{"url":"http://h:48151/"}`, `{"argv":["--port","48151"]}`} {
+		f.Add([]byte(s))
+	}
+	secrets := []*secret{newSecret(KindListed, "hunter22"), newSecret(KindField, "48151")}
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		if !json.Valid(doc) || !utf8.Valid(doc) {
+			return
+		}
+		before, err := spans(doc)
+		if err != nil {
+			t.Fatalf("%v of %q", err, doc)
+		}
+		out, changed := replaceJSON(doc, secrets, "M")
+		if !changed && !bytes.Equal(out, doc) {
+			t.Fatalf("%q became %q", doc, out)
+		}
+		after, err := spans(out)
+		if err != nil || len(after) != len(before) {
+			t.Fatalf("%q became %q: %d values and names of %d, %v", doc, out, len(after), len(before), err)
+		}
+		for _, s := range after {
+			if !json.Valid(out[s.start:s.end]) || s.isText && strings.Contains(s.text, "hunter22") {
+				t.Fatalf("%q became %q: %s", doc, out, out[s.start:s.end])
+			}
+		}
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -481,86 +480,4 @@ func TestCompletionHead(t *testing.T) {
 	if w.Check.Recomputed != 0 || len(w.Check.Unchecked) == 0 {
 		t.Errorf("%+v", w.Check)
 	}
-}
-
-// A signer who forges is found where the evidence contradicts him, redacted or not.
-func TestForgedBySigner(t *testing.T) {
-	long(t)
-	file, _ := published(t, plant(t), options(bundle.All))
-	dir := t.TempDir()
-	o, err := bundle.Open(t.Context(), file, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows, err := os.ReadFile(filepath.Join(dir, row.RowsFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	k, err := bundle.NewKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Split(strings.TrimSuffix(string(rows), "\n"), "\n")
-	for name, tt := range map[string]struct {
-		change func() []string
-		want   string
-	}{
-		"a figure": {func() []string { return change(lines, 1, regexp.MustCompile(`"ttft_ms":[0-9.]+`), `"ttft_ms":1.5`) }, "ttft_ms"},
-		"a rate": {func() []string {
-			return change(lines, 2, regexp.MustCompile(`"decode_tok_s":[0-9.]+`), `"decode_tok_s":999`)
-		}, "decode_tok_s"},
-		"a mark": {func() []string {
-			return change(lines, 1, regexp.MustCompile(`"ttft_ms":[0-9.]+`), `"ttft_ms":"redacted-2026-12-02"`)
-		}, "ttft_ms"},
-		"a row less":     {func() []string { return []string{lines[0], lines[2]} }, "seq: 3, want 2"},
-		"rows in turns":  {func() []string { return []string{lines[0], lines[2], lines[1]} }, "seq: 3, want 2"},
-		"lines untold":   {func() []string { return append(slices.Clone(lines), lines...) }, "rows.jsonl: more lines than the 3"},
-		"unknown schema": {func() []string { return change(lines, 0, regexp.MustCompile(`assay-row-1`), `assay-row-9`) }, "assay-row-9"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			m := *o.Manifest
-			changed := tt.change()
-			m.Rows = nil
-			for i, l := range changed[:min(len(changed), len(o.Manifest.Rows))] {
-				m.Rows = append(m.Rows, bundle.Row{SHA256: hashOf([]byte(l)), Original: o.Manifest.Rows[i].Original})
-			}
-			m.Redactions = slices.DeleteFunc(slices.Clone(m.Redactions), func(r bundle.Redaction) bool { return r.Line > len(changed) })
-			data := []byte(strings.Join(changed, "\n") + "\n")
-			m.Files = slices.Clone(m.Files)
-			*m.File(row.RowsFile) = bundle.File{Name: row.RowsFile, Size: int64(len(data)), SHA256: hashOf(data)}
-			forged := filepath.Join(t.TempDir(), "f")
-			f, err := os.Create(forged)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer f.Close()
-			if _, err := bundle.Write(f, k, &m, func(name string) (io.ReadCloser, error) {
-				if name == row.RowsFile {
-					return io.NopCloser(bytes.NewReader(data)), nil
-				}
-				return os.Open(filepath.Join(dir, name))
-			}); err != nil {
-				t.Fatal(err)
-			}
-			rep, err := verify.Bundle(t.Context(), forged, verify.BundleOptions{Options: verify.Options{Version: "later"}})
-			if err != nil {
-				if !strings.Contains(err.Error(), tt.want) {
-					t.Error(err)
-				}
-				return
-			}
-			if !slices.ContainsFunc(rep.Findings, func(f verify.Finding) bool { return strings.Contains(f.String(), tt.want) }) {
-				t.Errorf("nothing says %q: %v", tt.want, rep.Findings)
-			}
-			if _, err := verify.Bundle(t.Context(), forged, verify.BundleOptions{Key: o.Key}); err == nil || !strings.Contains(err.Error(), "signed by") {
-				t.Errorf("signed by another: %v", err)
-			}
-		})
-	}
-}
-
-func change(lines []string, i int, re *regexp.Regexp, with string) []string {
-	out := slices.Clone(lines)
-	out[i] = re.ReplaceAllString(out[i], with)
-	return out
 }

@@ -45,7 +45,7 @@ func NewBuilder() *Builder {
 func (b *Builder) Add(r *row.Row) {
 	b.report.Rows++
 	if r.Status != row.OK {
-		b.report.Failed = append(b.report.Failed, Failure{r.RowID, r.Arm, r.Ctx, r.Phase, r.Status, textOf(r.FailKind), textOf(r.Error)})
+		b.report.Failed = append(b.report.Failed, Failure{r.RowID, r.Arm, r.Ctx, r.Phase, r.Status, textOf(r.FailKind), textOf(r.Error), r.StartID})
 	}
 	if r.Phase == row.Warmup {
 		b.report.Warmups++
@@ -81,11 +81,12 @@ func (b *Builder) Add(r *row.Row) {
 	}
 	withheld := withheldOf(r)
 	for _, w := range withheld {
+		w.RowID, w.StartID = r.RowID, r.StartID
 		c.Withheld = gone(c.Withheld, w)
 	}
 	for _, f := range Figures {
 		if f.value(r) == nil && !withholds(withheld, f.Path) {
-			c.Missing = gone(c.Missing, Gone{Figure: f.Path, Why: whyOf(r, f.Path)})
+			c.Missing = gone(c.Missing, Gone{Figure: f.Path, Why: whyOf(r, f.Path), RowID: r.RowID, StartID: r.StartID})
 		}
 	}
 	c.Measured = append(c.Measured, runOf(r))

@@ -352,6 +352,32 @@ func TestTestsOfAFamily(t *testing.T) {
 	}
 }
 
+// A gate goes by the intervals, and so is decided where the tests are not.
+func TestGateWithoutTests(t *testing.T) {
+	arm := func(name string, middle float64, after int) []*row.Row {
+		var out []*row.Row
+		for _, ctx := range []string{"512", "2K"} {
+			out = append(out, each(started(runsOf(name, rates(12, middle)...), 3, inARow(after)), func(_ int, r *row.Row) {
+				r.Ctx, r.Cell = ctx, r.Arm+"/"+ctx
+			})...)
+		}
+		return out
+	}
+	for text, tripped := range map[string]bool{"decode < 0.95": true, "decode < 0.8": false} {
+		cond, err := ParseCondition(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := compared(t, CompareOptions{Conditions: []Condition{cond}}, arm("a", 50, 0), arm("b", 45, 4))
+		if c.Pairs[0].Change(decodePath).Verdict != Unknown || c.Tripped() != tripped || !c.Complete() {
+			t.Errorf("%s: tripped %v, complete %v, %s", text, c.Tripped(), c.Complete(), c.Pairs[0].Change(decodePath).Words)
+		}
+	}
+	if compared(t, CompareOptions{}, arm("a", 50, 0), arm("b", 45, 4)).Complete() {
+		t.Error("complete without an answer")
+	}
+}
+
 // A comparison of 1,000 rows is made while somebody waits.
 func BenchmarkCompareThousandRows(b *testing.B) {
 	var arms [][]*row.Row

@@ -126,10 +126,15 @@ func (p *Pair) try(cond Condition) (State, string) {
 // Tripped says whether some condition holds.
 func (c *Comparison) Tripped() bool { return c.has(Held) }
 
-// Complete says that every pair could be compared and every condition decided.
+// Complete says that every pair could be compared and every condition decided. Of a
+// pair that conditions hold only the interval is needed: they go by nothing else.
 func (c *Comparison) Complete() bool {
 	for _, p := range c.Pairs {
-		if len(p.Refused) > 0 || p.Change(c.Metric).Verdict == Unknown {
+		if len(p.Refused) > 0 {
+			return false
+		}
+		ch := p.Change(c.Metric)
+		if ch.Verdict == Unknown && (len(c.Conditions) == 0 || ch.Interval == nil) {
 			return false
 		}
 	}

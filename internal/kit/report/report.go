@@ -114,7 +114,10 @@ type Gone struct {
 	Figure string   `json:"figure"`
 	Runs   int      `json:"runs"`
 	Codes  []string `json:"codes,omitempty"`
-	Why    string   `json:"why"` // in the first of the runs
+	Why    string   `json:"why"` // in the first of the runs, which is
+	RowID  string   `json:"row_id"`
+
+	StartID *string `json:"start_id"` // of that run
 }
 
 // Cached says how far the runs' prompt rates are of prompts computed anew.
@@ -133,6 +136,8 @@ type Failure struct {
 	Status row.Status `json:"status"`
 	Kind   string     `json:"fail_kind"`
 	Error  string     `json:"error"`
+
+	StartID *string `json:"start_id"` // null: there was none, or it was not seen
 }
 
 // Clean says that no run failed and nothing is withheld.

@@ -195,7 +195,7 @@ func TestForeignWithheldRate(t *testing.T) {
 	r.DecodeTokS, r.DecodeTokSWithheld = nil, new(123.0)
 	r.CountCheck = row.CountCheck{Verdict: new("COUNT-MISMATCH"), Rule: new("3 %")}
 	c := summed([]*row.Row{r}).Cells[0]
-	want := []Gone{{Figure: "decode_tok_s", Runs: 1, Codes: []string{"COUNT-MISMATCH"}, Why: "its own rule: 3 %"}}
+	want := []Gone{{Figure: "decode_tok_s", Runs: 1, Codes: []string{"COUNT-MISMATCH"}, Why: "its own rule: 3 %", RowID: r.RowID, StartID: r.StartID}}
 	if diff := cmp.Diff(want, c.Withheld); diff != "" || c.Stat("decode") != nil {
 		t.Errorf("decode %v, withheld (-want +got):\n%s", c.Stat("decode"), diff)
 	}

@@ -189,6 +189,23 @@ func TestFalseAlarms(t *testing.T) {
 			}
 			return a, b
 		}},
+		// As many starts as a plan of two arms and two sizes has by itself; each
+		// start's runs are shared out to both.
+		"two contexts of 5 + 5 starts": {OverStarts, func(rng *rand.Rand) (a, b []*row.Row) {
+			for i, s := range rng.Perm(12)[:10] {
+				name, to := "a", &a
+				if i >= 5 {
+					name, to = "b", &b
+				}
+				*to = append(*to, each(as(name, "", 1, byStart[s]), func(k int, r *row.Row) {
+					noTime(k, r)
+					if k >= len(byStart[s])/2 {
+						r.Ctx, r.Cell = "2K", r.Arm+"/2K"
+					}
+				})...)
+			}
+			return a, b
+		}},
 		"6 pairs of starts": {OverStartPairs, func(rng *rand.Rand) (a, b []*row.Row) {
 			for i := 0; i < 12; i += 2 {
 				flip := rng.IntN(2)

@@ -27,6 +27,7 @@ type EngineBlock struct {
 type Drafting struct {
 	From               *string         `json:"from"`    // where drafts and rounds were read: timings, log or /metrics
 	Drafter            *string         `json:"drafter"` // who guesses
+	Most               *int            `json:"most"`    // drafts of a round, by /props
 	Rounds             *int            `json:"rounds"`
 	TokensPerRound     *float64        `json:"tokens_per_round"` // by the rule below
 	TokensPerRoundRule *string         `json:"tokens_per_round_rule"`

@@ -212,6 +212,7 @@ var Fields = []Field{
 	{"assay.drafting", "", "its rounds: the passes that generate, the prompt's own left out; only where it can draft", ""},
 	{"assay.drafting.from", "", "where drafts and rounds were read: timings, log or /metrics", "this program"},
 	{"assay.drafting.drafter", "", "who guesses tokens", byMetrics},
+	{"assay.drafting.most", "tokens", "drafted tokens of a round at most", "its /props at the start"},
 	{"assay.drafting.rounds", "rounds", "passes after the prompt's", byEngine},
 	{"assay.drafting.tokens_per_round", "tokens", "tokens that one round gave", "(rounds + drafts_accepted)/rounds"},
 	{"assay.drafting.tokens_per_round_rule", "", "how that was derived", "this program"},

@@ -185,6 +185,10 @@ type Identity struct {
 	Found map[string]string
 }
 
+// DraftWindow is the name in Found of how many tokens the server drafts a round at
+// most, as a number: what arrives at once is judged by it.
+const DraftWindow = "draft_window"
+
 // Names lists adapters for help texts and errors.
 func Names(adapters []Adapter) []string {
 	names := make([]string, len(adapters))

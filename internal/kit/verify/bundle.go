@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -80,9 +81,16 @@ func Bundle(ctx context.Context, file string, o BundleOptions) (*BundleReport, e
 	c.rows = row.RowsFile
 	c.bundle = &bundled{
 		Opened: opened, computed: o.Computed, leftOut: map[string]string{}, commitments: map[place]string{},
-		unchecked: map[string]*Unchecked{}, lines: map[int]string{}, prev: map[int]string{},
+		unchecked: map[string]*cannot{}, lines: map[int]string{}, prev: map[int]string{},
 	}
 	b := c.bundle
+	if o.Reveal != nil {
+		for _, one := range o.Reveal.Openings {
+			if one.Path == bundle.WholeLine {
+				b.lines[one.Line] = ""
+			}
+		}
+	}
 	b.index(c)
 	if err := b.chain(ctx, c, f); err != nil {
 		return nil, err
@@ -103,10 +111,8 @@ func Bundle(ctx context.Context, file string, o BundleOptions) (*BundleReport, e
 			out.Altered++
 		}
 	}
-	for _, u := range b.unchecked {
-		slices.Sort(u.Paths)
-		u.Paths = slices.Compact(u.Paths)
-		out.Unchecked = append(out.Unchecked, *u)
+	for why, u := range b.unchecked {
+		out.Unchecked = append(out.Unchecked, Unchecked{why, u.rows, append([]string{}, slices.Sorted(maps.Keys(u.paths))...)})
 	}
 	slices.SortFunc(out.Unchecked, func(a, b Unchecked) int { return strings.Compare(a.Why, b.Why) })
 	c.report.Dir = file
@@ -127,8 +133,8 @@ type bundled struct {
 	computed    func(line int, r *row.Row)
 	leftOut     map[string]string // name of a member to why it is not there
 	commitments map[place]string
-	unchecked   map[string]*Unchecked
-	lines       map[int]string // published lines that have a commitment to their original
+	unchecked   map[string]*cannot
+	lines       map[int]string // published lines whose original is revealed
 	prev        map[int]string // prev_sha256 of each line, where it was not redacted
 	altered     struct {       // of the row at hand
 		prompt, stream bool
@@ -188,7 +194,7 @@ func (b *bundled) chain(ctx context.Context, c *check, f *os.File) error {
 		if r.PrevSHA256 != nil {
 			prev = *r.PrevSHA256
 		}
-		if told.Original != "" {
+		if _, ok := b.lines[n]; ok {
 			b.lines[n] = string(line.Bytes)
 		}
 		switch {
@@ -211,20 +217,27 @@ func (b *bundled) chain(ctx context.Context, c *check, f *os.File) error {
 func (b *bundled) cant(why string, paths ...string) {
 	u := b.unchecked[why]
 	if u == nil {
-		u = &Unchecked{Why: why, Paths: []string{}}
+		u = &cannot{paths: map[string]bool{}}
 		b.unchecked[why] = u
 	}
-	u.Rows++
-	u.Paths = append(u.Paths, paths...)
+	u.rows++
+	for _, p := range paths {
+		u.paths[p] = true
+	}
+}
+
+// cannot collects an Unchecked.
+type cannot struct {
+	rows  int
+	paths map[string]bool
 }
 
 // evidence checks and reads what the bundle has of a row's evidence; nil where
 // the row can't be computed from it.
 func (b *bundled) evidence(c *check, r *row.Row, dir string) *evidence.Record {
-	if first, ok := c.dirs[dir]; ok {
-		c.about(Chain, r, "the row of line %d names the same evidence", first)
+	if c.takenBefore(r, dir) {
+		return nil
 	}
-	c.dirs[dir] = c.line
 	b.altered.prompt, b.altered.stream = false, false
 	why := ""
 	for name, sum := range r.Evidence.Files {

@@ -259,10 +259,9 @@ func (c *check) evidence(r *row.Row) *evidence.Record {
 	if c.bundle != nil {
 		return c.bundle.evidence(c, r, dir)
 	}
-	if first, ok := c.dirs[dir]; ok {
-		c.about(Chain, r, "the row of line %d names the same evidence", first)
+	if c.takenBefore(r, dir) {
+		return nil
 	}
-	c.dirs[dir] = c.line
 	for _, err := range evidence.Check(dir, r.Evidence.Files) {
 		c.about(File, r, "%v", err)
 	}
@@ -273,6 +272,18 @@ func (c *check) evidence(r *row.Row) *evidence.Record {
 		return nil
 	}
 	return rec
+}
+
+// takenBefore says whether a row above has the same evidence. It is computed once:
+// many rows that name one large file would take for ever.
+func (c *check) takenBefore(r *row.Row, dir string) bool {
+	first, ok := c.dirs[dir]
+	if ok {
+		c.about(Chain, r, "the row of line %d names the same evidence", first)
+		return true
+	}
+	c.dirs[dir] = c.line
+	return false
 }
 
 // recount tokenises the row's text and prompt anew where the tokenizer is at

@@ -30,6 +30,9 @@ func (Adapter) Recognise(p *target.Probe) bool {
 func (Adapter) Identify(p *target.Probe) target.Identity {
 	id := llamaserver.Identify(p, "assay")
 	id.Commit = nil
+	if n := llamaserver.DraftWindow(p); n > 0 {
+		id.Found = map[string]string{target.DraftWindow: strconv.Itoa(n)}
+	}
 	if id.Version == nil {
 		id.Why["commit"] = id.Why["version"]
 	} else if m := assayBuild.FindStringSubmatch(*id.Version); m != nil {

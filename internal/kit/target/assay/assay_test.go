@@ -54,3 +54,20 @@ func FuzzReadLog(f *testing.F) {
 		_, _ = Adapter{}.ReadThreads(log)
 	})
 }
+
+// How many tokens can arrive at once is judged by how many are drafted.
+func TestDraftWindow(t *testing.T) {
+	for params, want := range map[string]string{
+		`"speculative.types":"suffix","speculative.n_max":8`: "8",
+		`"speculative.types":"none","speculative.n_max":0`:   "",
+		`"speculative.types":"none","speculative.n_max":16`:  "",
+		`"speculative.n_max":16`:                             "", // older: it is said also where nothing is drafted
+		`"speculative.types":"mtp","speculative.n_max":-1`:   "",
+		`"speculative.types":"mtp","speculative.n_max":1e99`: "1024",
+	} {
+		p := &target.Probe{Answers: map[string]target.Answer{"/props": {Status: 200, Body: []byte(`{"default_generation_settings":{"params":{` + params + `}}}`)}}}
+		if got := (Adapter{}).Identify(p).Found[target.DraftWindow]; got != want {
+			t.Errorf("%s: %q, want %q", params, got, want)
+		}
+	}
+}

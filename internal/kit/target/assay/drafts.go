@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"assay/internal/kit/row"
@@ -22,6 +23,7 @@ type counts struct {
 type drafting struct {
 	timings, log, metrics counts
 	drafter               string // by the labels of the totals; empty: it does not draft
+	most                  *int   // drafts of a round
 	metricsWhy            string // why the totals gave no share; empty: they did
 	logErr                error
 	decodeMS              *float64
@@ -29,6 +31,9 @@ type drafting struct {
 
 func draftsSaid(a *target.Account) *drafting {
 	d := &drafting{timings: counts{source: "timings"}, log: counts{source: "the log"}, metrics: counts{source: "/metrics"}, logErr: a.LogErr}
+	if n, err := strconv.Atoi(a.Found[target.DraftWindow]); err == nil && n > 0 {
+		d.most = &n
+	}
 	if t := a.Stream.Timings; t != nil {
 		var more struct {
 			Rounds *int `json:"rounds"`
@@ -153,7 +158,10 @@ func (d *drafting) fill(b *row.EngineBlock, out *target.Block) {
 
 // rounds are the passes, as the source that told of drafts counts them.
 func (d *drafting) rounds(from *counts, null func(why string, names ...string)) *row.Drafting {
-	r := &row.Drafting{Metrics: row.DraftingMetrics{DraftsOffered: d.metrics.offered, DraftsAccepted: d.metrics.accepted, Rounds: d.metrics.round}}
+	r := &row.Drafting{Most: d.most, Metrics: row.DraftingMetrics{DraftsOffered: d.metrics.offered, DraftsAccepted: d.metrics.accepted, Rounds: d.metrics.round}}
+	if r.Most == nil {
+		null("/props was not read, or does not say it", "most")
+	}
 	if r.Drafter = &d.drafter; d.drafter == "" {
 		r.Drafter = nil
 		null("not in /metrics", "drafter")

@@ -25,7 +25,7 @@ type told struct {
 
 func (w told) account(t *testing.T) *target.Account {
 	t.Helper()
-	a := &target.Account{Stream: &stream.Completion{FinishFrame: -1, FinishAt: -1}}
+	a := &target.Account{Found: map[string]string{target.DraftWindow: "8"}, Stream: &stream.Completion{FinishFrame: -1, FinishAt: -1}}
 	if v := w.timings; v != nil {
 		a.Stream.Timings = &stream.Timings{PredictedN: &v[0], PredictedMS: new(500.0), DraftN: &v[1], DraftAccepted: &v[2]}
 		a.Stream.Objects = map[string]json.RawMessage{"timings": fmt.Appendf(nil, `{"rounds":%d}`, v[3])}
@@ -74,7 +74,7 @@ func TestDrafts(t *testing.T) {
 			want: row.EngineBlock{
 				DraftsOffered: new(12), DraftsAccepted: new(9), TokensPerRoundDerived: new(20.0 / 11), TokensPerRoundRule: new(derivedRule),
 				Drafting: &row.Drafting{
-					From: new("timings"), Drafter: new("suffix"), Rounds: new(10), TokensPerRound: new(1.9), TokensPerRoundRule: new(countedRule), RoundsPerS: new(20.0),
+					From: new("timings"), Drafter: new("suffix"), Most: new(8), Rounds: new(10), TokensPerRound: new(1.9), TokensPerRoundRule: new(countedRule), RoundsPerS: new(20.0),
 					Metrics: row.DraftingMetrics{DraftsOffered: new(12), DraftsAccepted: new(9), Rounds: new(10)},
 				},
 			},
@@ -84,7 +84,7 @@ func TestDrafts(t *testing.T) {
 			want: row.EngineBlock{
 				DraftsOffered: new(12), DraftsAccepted: new(9), TokensPerRoundDerived: new(20.0 / 11), TokensPerRoundRule: new(derivedRule),
 				Drafting: &row.Drafting{
-					From: new("the log"), Drafter: new("suffix"), Rounds: new(10), TokensPerRound: new(1.9), TokensPerRoundRule: new(countedRule), RoundsPerS: new(20.0),
+					From: new("the log"), Drafter: new("suffix"), Most: new(8), Rounds: new(10), TokensPerRound: new(1.9), TokensPerRoundRule: new(countedRule), RoundsPerS: new(20.0),
 					Metrics: row.DraftingMetrics{DraftsOffered: new(12), DraftsAccepted: new(9), Rounds: new(10)},
 				},
 			},
@@ -95,7 +95,7 @@ func TestDrafts(t *testing.T) {
 			want: row.EngineBlock{
 				DraftsOffered: new(12), DraftsAccepted: new(9), TokensPerRoundDerived: new(20.0 / 11), TokensPerRoundRule: new(derivedRule),
 				Drafting: &row.Drafting{
-					From: new("/metrics"), Drafter: new("suffix"), Rounds: new(10), TokensPerRound: new(1.9), TokensPerRoundRule: new(countedRule),
+					From: new("/metrics"), Drafter: new("suffix"), Most: new(8), Rounds: new(10), TokensPerRound: new(1.9), TokensPerRoundRule: new(countedRule),
 					Metrics: row.DraftingMetrics{DraftsOffered: new(12), DraftsAccepted: new(9), Rounds: new(10)},
 				},
 			},
@@ -106,7 +106,7 @@ func TestDrafts(t *testing.T) {
 			want: row.EngineBlock{
 				DraftsOffered: new(0), DraftsAccepted: new(0),
 				Drafting: &row.Drafting{
-					From: new("/metrics"), Drafter: new("suffix"), Rounds: new(19), TokensPerRound: new(1.0), TokensPerRoundRule: new(countedRule), RoundsPerS: new(38.0),
+					From: new("/metrics"), Drafter: new("suffix"), Most: new(8), Rounds: new(19), TokensPerRound: new(1.0), TokensPerRoundRule: new(countedRule), RoundsPerS: new(38.0),
 					Metrics: row.DraftingMetrics{DraftsOffered: new(0), DraftsAccepted: new(0), Rounds: new(19)},
 				},
 			},
@@ -120,7 +120,7 @@ func TestDrafts(t *testing.T) {
 			name: "another request ended meanwhile", told: told{timings: all, log: all, metrics: &[4]int{40, 24, 18, 20}, requests: 2},
 			want: row.EngineBlock{
 				DraftsOffered: new(12), DraftsAccepted: new(9), TokensPerRoundDerived: new(20.0 / 11), TokensPerRoundRule: new(derivedRule),
-				Drafting: &row.Drafting{From: new("timings"), Drafter: new("suffix"), Rounds: new(10), TokensPerRound: new(1.9), TokensPerRoundRule: new(countedRule), RoundsPerS: new(20.0)},
+				Drafting: &row.Drafting{From: new("timings"), Drafter: new("suffix"), Most: new(8), Rounds: new(10), TokensPerRound: new(1.9), TokensPerRoundRule: new(countedRule), RoundsPerS: new(20.0)},
 			},
 			why: map[string]string{"drafting.metrics.rounds": "not tell of this request alone"},
 		},

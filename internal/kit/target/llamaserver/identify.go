@@ -27,7 +27,32 @@ func (Adapter) Identify(p *target.Probe) target.Identity {
 	if v := strings.TrimSpace(p.Version); v != "" {
 		id.Found["version"], _, _ = strings.Cut(v, "\n")
 	}
+	if n := DraftWindow(p); n > 0 {
+		id.Found[target.DraftWindow] = strconv.Itoa(n)
+	}
 	return id
+}
+
+// DraftWindow is how many tokens the server drafts a round at most, by /props; 0
+// where it drafts none, or does not say.
+func DraftWindow(p *target.Probe) int {
+	var pr struct {
+		Defaults struct {
+			Params struct {
+				Types string   `json:"speculative.types"`
+				Most  *float64 `json:"speculative.n_max"`
+			} `json:"params"`
+		} `json:"default_generation_settings"`
+	}
+	if p.Object("/props", &pr) != nil {
+		return 0
+	}
+	switch q := &pr.Defaults.Params; {
+	case q.Types == "" || q.Types == "none" || q.Most == nil:
+		return 0
+	default:
+		return max(0, int(min(*q.Most, maxPositions)))
+	}
 }
 
 // cacheRAM says what a log tells of the cache of prompts in memory.

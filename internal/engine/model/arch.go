@@ -1,0 +1,31 @@
+package model
+
+import (
+	"maps"
+	"slices"
+)
+
+// architectures are by general.architecture. Each reads its hyper-parameters and
+// says how the model is put together; see docs/adding-a-model.md.
+var architectures = map[string]func(b *builder) family{
+	"granitemoe": granite,
+	"llama":      llama,
+	"olmoe":      olmoe,
+	"qwen2":      qwen2,
+	"qwen3":      qwen3,
+	"qwen3moe":   qwen3,
+}
+
+// family is what an architecture's function returns. The zero value of a field is
+// the usual case.
+type family struct {
+	layer      func(i int) layer // layer i, whose tensors are named blk.i.*
+	embedScale float32           // that embeddings are multiplied by
+	streams    int               // the residual stream is so many times as wide
+	outputNorm string            // its tensor; output_norm.weight
+	ending     func() ending     // in place of the output norm
+	logitScale float32           // that logits are divided by
+}
+
+// Architectures are those that this engine runs, in alphabetical order.
+func Architectures() []string { return slices.Sorted(maps.Keys(architectures)) }
