@@ -186,7 +186,9 @@ func TestModelsInPlans(t *testing.T) {
 		t.Fatalf("status %d: %s", status, errs)
 	}
 	var got struct {
-		Plan struct{ Arms []struct{ Model, Tokenizer string } }
+		Plan struct {
+			Arms []struct{ Model, Tokenizer string }
+		}
 	}
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatal(err)

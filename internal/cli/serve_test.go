@@ -101,3 +101,51 @@ func TestServeEndsAtOnceOnASecondSignal(t *testing.T) {
 		t.Errorf("exit status %d, log:\n%s", status, log)
 	}
 }
+
+// A signal in the middle of windows of drafts, with two requests at once: both get
+// their whole text.
+func TestServeDrainsWindows(t *testing.T) {
+	s := startServer(t, "--drain", "5m", "-np", "2", "--spec", "8")
+	var bodies []io.Reader
+	for range 2 {
+		bodies = append(bodies, s.stream(t, "120"))
+	}
+	_ = s.Process.Signal(syscall.SIGTERM)
+	for _, body := range bodies {
+		rest, err := io.ReadAll(body)
+		if err != nil || !strings.HasSuffix(string(rest), "data: [DONE]\n\n") || !strings.Contains(string(rest), `"completion_tokens":120`) {
+			t.Errorf("the answer ended with %.300q, %v", rest[max(0, len(rest)-300):], err)
+		}
+	}
+	if status, log := s.exit(t); status != ExitOK || strings.Count(log, "finish length") != 2 {
+		t.Errorf("exit status %d, log:\n%s", status, log)
+	}
+}
+
+// What one run computed of a prompt, the next one finds in --cache-disk.
+func TestServeKeepsPromptsFromRunToRun(t *testing.T) {
+	dir := t.TempDir()
+	ask := func(s server) string {
+		resp, err := http.Post(s.url+"/v1/completions", "application/json",
+			strings.NewReader(`{"prompt":"`+strings.Repeat("Alice was beginning to get very tired. ", 9)+`","max_tokens":2,"ignore_eos":true}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		answer, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = s.Process.Signal(syscall.SIGTERM)
+		if status, log := s.exit(t); status != ExitOK {
+			t.Errorf("exit status %d, log:\n%s", status, log)
+		}
+		return string(answer)
+	}
+	if first := ask(startServer(t, "--cache-disk", dir)); !strings.Contains(first, `"cached_tokens":0`) {
+		t.Errorf("the first run answered %s", first)
+	}
+	if second := ask(startServer(t, "--cache-disk", dir)); !strings.Contains(second, `"prompt_n":1,`) || strings.Contains(second, `"cached_tokens":0`) {
+		t.Errorf("the second run answered %s", second)
+	}
+}

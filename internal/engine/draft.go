@@ -117,6 +117,7 @@ func (g *generation) next(ctx context.Context, id int32) error {
 		room = min(room, g.r.MaxTokens-t.Predicted-1)
 	}
 	if n := min(a.choose.Want(), room); n > 0 {
+		g.e.rounds.hold(g.slot.turn)
 		began := time.Now()
 		w.drafts = a.drafter.Draft(a.guesses[:n], g.e.options.DraftMinP)
 		w.drafting = time.Since(began)

@@ -307,16 +307,19 @@ func BenchmarkDrafts(b *testing.B) {
 
 // loadBench opens the model that ASSAY_BENCH_MODEL names, or the built-in one.
 func loadBench(o Options) (*Engine, error) {
-	path := os.Getenv("ASSAY_BENCH_MODEL")
-	if path == "" {
-		return loadSeedling(o)
-	}
-	f, err := gguf.Open(path)
+	f, err := benchFile()
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	return Load(context.Background(), f, o, nil)
+}
+
+func benchFile() (*gguf.File, error) {
+	if path := os.Getenv("ASSAY_BENCH_MODEL"); path != "" {
+		return gguf.Open(path)
+	}
+	return gguf.Parse(seedling.Name, seedling.GGUF)
 }
 
 func loadSeedling(o Options) (*Engine, error) {

@@ -195,7 +195,9 @@ func (g *generation) forward(ctx context.Context, ids []int32, logits []float32)
 func (e *Engine) runPass(stop func() bool, all []model.Sequence) error {
 	e.passing.Lock()
 	defer e.passing.Unlock()
-	return e.pass.Run(stop, all)
+	err := e.pass.Run(stop, all)
+	e.experts.Store(e.pass.ExpertsRead())
+	return err
 }
 
 // ended says why the request is over before its time, if it is.

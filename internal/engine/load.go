@@ -37,6 +37,7 @@ type Engine struct {
 	slots       chan *slot   // those that are free
 	all         []*slot
 	waiting     atomic.Int64  // requests that wait for a slot
+	experts     atomic.Int64  // that passes computed
 	closed      chan struct{} // closed by Close
 	closing     sync.Once
 

@@ -19,7 +19,7 @@ type workload struct {
 // pace is what is known of how long rounds take.
 type pace struct {
 	last  time.Duration   // the last round
-	plain time.Duration   // the last one without prompts
+	plain time.Duration   // rounds without prompts, smoothed
 	alone []time.Duration // by sequences: of rounds without drafts and prompts, smoothed
 	share int             // tokens of prompts in a round in which others write
 }
@@ -44,18 +44,23 @@ func (p *pace) measured(l workload, took time.Duration) base {
 	p.last = took
 	switch {
 	case l.prompt == 0:
-		p.plain = took
+		smooth(&p.plain, took)
 	case l.writing > 0 && p.plain > 0:
 		p.adjust(l.prompt, took)
 	}
 	known := &p.alone[l.writing]
 	if l.prompt == 0 && l.drafts == 0 {
-		if *known == 0 {
-			*known = took
-		}
-		*known += (took - *known) / 8
+		smooth(known, took)
 	}
 	return base(*known)
+}
+
+// smooth lets a mean follow what is measured.
+func smooth(mean *time.Duration, took time.Duration) {
+	if *mean == 0 {
+		*mean = took
+	}
+	*mean += (took - *mean) / 8
 }
 
 // adjust lets the share follow the time that prompts cost.

@@ -72,8 +72,9 @@ type turn struct {
 	took  time.Duration // this sequence's part of its time; 0: not known
 	err   error
 
-	place place         // guarded by rounds.mu, as is lead
+	place place         // guarded by rounds.mu, as are lead and held
 	lead  bool          // it was told to run the round
+	held  bool          // while it is coming, it is waited for however long it takes
 	wake  chan struct{} // one at a time: its round is over, or it is to run it
 	one   [1]*turn
 }
@@ -143,7 +144,7 @@ func (r *rounds) arrive(t *turn) (lead bool) {
 	if t.place == coming {
 		r.coming--
 	}
-	t.place = ready
+	t.place, t.held = ready, false
 	r.ready = append(r.ready, t)
 	switch {
 	case r.busy:
@@ -198,6 +199,7 @@ func (r *rounds) withdraw(t *turn) bool {
 func (r *rounds) leave(t *turn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	t.held = false
 	if t.place == coming {
 		r.coming--
 		t.place = away
@@ -232,12 +234,23 @@ func (r *rounds) expire() {
 	}
 	r.armed = false
 	for _, t := range r.turns {
-		if t.place == coming {
+		if t.place == coming && !t.held {
 			t.place = away
+			r.coming--
 		}
 	}
-	r.coming = 0
 	r.begin()
+	if r.coming > 0 {
+		r.arm()
+	}
+}
+
+// hold has the next round wait for t, which computes what it will hand in: a drafter's
+// guesses, which no round could go on beside.
+func (r *rounds) hold(t *turn) {
+	r.mu.Lock()
+	t.held = true
+	r.mu.Unlock()
 }
 
 // run is a round, by t. It returns whether there was room for t in it.

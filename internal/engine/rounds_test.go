@@ -131,6 +131,50 @@ func TestRoundsWaitForNobodyLong(t *testing.T) {
 	}
 }
 
+// A sequence that computes its drafts is waited for, however long that takes, and one
+// that then leaves is not.
+func TestRoundsWaitForDrafts(t *testing.T) {
+	for _, leaves := range []bool{false, true} {
+		p := newPasses(2, 512)
+		ctx := t.Context()
+		drafts, other := p.client(ctx), p.client(ctx)
+		for _, c := range []*turn{drafts, other} {
+			if err := p.ask(ctx, c, 1, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// Both are to come, whether their passes were one or two.
+		p.rounds.mu.Lock()
+		for _, c := range []*turn{drafts, other} {
+			if c.place == away {
+				c.place = coming
+				p.coming++
+			}
+		}
+		p.rounds.mu.Unlock()
+		p.hold(drafts)
+		done := make(chan error)
+		go func() { done <- p.ask(ctx, other, 1, false) }()
+		select {
+		case err := <-done:
+			t.Fatalf("the round did not wait: %v", err)
+		case <-time.After(20 * graceLeast):
+		}
+		if leaves {
+			p.leave(drafts)
+		} else if err := p.ask(ctx, drafts, 5, false); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		p.late.Stop()
+		if last := p.seen[len(p.seen)-1]; leaves != (len(last) == 1) {
+			t.Errorf("the last pass took %v", last)
+		}
+	}
+}
+
 // together runs one round of turns that were all handed in before it began, and
 // returns what its pass took of each.
 func (p *passes) together(t *testing.T, turns []*turn) [][]int {

@@ -115,7 +115,9 @@ func (t *state) read(n int, data []byte) error {
 		if at > n || end < 0 || lacks > WindowTokens || m.Heads > 0 && lacks != n-at || m.Heads == 0 && lacks != 0 {
 			return fmt.Errorf("part %d of the state is of positions %d and %d, and lacks %d of %d", i, at, end, lacks, n)
 		}
-		m.at, m.end = at, end
+		if m.at, m.end = at, end; m.least() > n {
+			return fmt.Errorf("part %d of the state knows of nothing before %d positions, and is to be of %d", i, m.least(), n)
+		}
 		var c Corrections
 		if m.Heads > 0 {
 			c = *m.room(max(1, lacks))

@@ -8,6 +8,10 @@ import (
 // architectures are by general.architecture. Each reads its hyper-parameters and
 // says how the model is put together; see docs/adding-a-model.md.
 var architectures = map[string]func(b *builder) family{
+	"deepseek2":  deepseek2,
+	"gemma3":     gemma3,
+	"glm4moe":    glm4moe,
+	"gpt-oss":    gptOss,
 	"granitemoe": granite,
 	"llama":      llama,
 	"olmoe":      olmoe,

@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"assay/internal/engine/expert"
@@ -31,7 +32,13 @@ const embeddings = "token_embd.weight"
 // WeightOptions says how the tensors of f are to be kept for New.
 func WeightOptions(f *gguf.File) weights.Options {
 	_, untied := f.Tensor("output.weight")
-	return weights.Options{Lookup: []string{embeddings}, Both: !untied, Disk: []string{gramTable}}
+	looked := []string{embeddings}
+	for _, t := range f.Tensors() {
+		if strings.HasSuffix(t.Name, ".nextn.embed_tokens.weight") {
+			looked = append(looked, t.Name)
+		}
+	}
+	return weights.Options{Lookup: looked, Both: !untied, Disk: []string{gramTable}}
 }
 
 // has says whether the file has a tensor.
@@ -218,7 +225,7 @@ func build(f *gguf.File, w *weights.Set, store *expert.Store, loaded bool) (*Mod
 		m.ending = &normed{b.vector(family.outputNorm, b.Width)}
 	}
 	m.Config = b.Config
-	return m, b.err(b.Layers)
+	return m, b.err(-1, b.Layers)
 }
 
 // make makes n layers from number first on.
@@ -263,17 +270,17 @@ func newBuilder(f *gguf.File, w *weights.Set, store *expert.Store) (*builder, fu
 	return b, arch, nil
 }
 
-// err is all that is wrong, or nil. Tensors of layers from number behind on were
-// not asked for.
-func (b *builder) err(behind int) error {
+// err is all that is wrong, or nil. Tensors of layers from number first on to that
+// before behind were asked for, and, where first is negative, those of no layer.
+func (b *builder) err(first, behind int) error {
 	b.refuse()
 	bad := b.bad
 	if formats := weights.Check(b.f); formats != nil {
 		bad = append(bad, strings.TrimPrefix(formats.Error(), b.f.Name()+": "))
 	}
 	switch {
-	case len(b.missing) == 1 && b.missing[0] == embeddings:
-		bad = append(bad, "tensor "+embeddings+" is missing; is this a file of drafting heads only?")
+	case slices.Contains(b.missing, embeddings) && b.Drafting > 0:
+		bad = append(bad, "tensor "+embeddings+" is missing: this seems to be a file of a head that drafts, for use beside its model")
 	case len(b.missing) == 1:
 		bad = append(bad, "tensor "+b.missing[0]+" is missing")
 	case len(b.missing) > 1:
@@ -282,7 +289,7 @@ func (b *builder) err(behind int) error {
 	if len(b.bad) == 0 { // else the dimensions asked for are made up
 		bad = append(bad, b.shapes...)
 		if len(b.missing) == 0 {
-			bad = append(bad, b.strange(behind)...)
+			bad = append(bad, b.strange(first, behind)...)
 		}
 	}
 	switch len(bad) {
@@ -309,14 +316,14 @@ func shorten(names []string) string {
 
 // strange lists the tensors that nothing asked for: leaving out what a model was
 // trained with gives wrong answers, not errors.
-func (b *builder) strange(behind int) []string {
+func (b *builder) strange(first, behind int) []string {
 	var names []string
 	for _, name := range b.w.Names() {
-		var layer int
-		if _, err := fmt.Sscanf(name, "blk.%d.", &layer); err == nil && layer >= behind {
-			continue
+		layer, ok := layerOf(name)
+		if !ok {
+			layer = -1
 		}
-		if !b.used[name] {
+		if layer >= first && layer < behind && !b.used[name] {
 			names = append(names, name)
 		}
 	}
@@ -324,4 +331,10 @@ func (b *builder) strange(behind int) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("%d tensors have no place in %s as this engine knows it: %s", len(names), b.arch, shorten(names))}
+}
+
+// layerOf is the number of the layer that a tensor belongs to, if it does.
+func layerOf(tensor string) (layer int, ok bool) {
+	_, err := fmt.Sscanf(tensor, "blk.%d.", &layer)
+	return layer, err == nil
 }

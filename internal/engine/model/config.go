@@ -11,8 +11,6 @@
 package model
 
 import (
-	"fmt"
-
 	"slices"
 
 	"assay/internal/engine/expert"
@@ -64,9 +62,8 @@ func (c *Config) KVShape(f kernel.KVFormat) kv.Shape {
 
 // Drafts says whether a tensor belongs to a block that only drafts.
 func (c *Config) Drafts(tensor string) bool {
-	var layer int
-	_, err := fmt.Sscanf(tensor, "blk.%d.", &layer)
-	return err == nil && layer >= c.Layers
+	layer, ok := layerOf(tensor)
+	return ok && layer >= c.Layers
 }
 
 // Scratch is about how many bytes a Pass allocates.

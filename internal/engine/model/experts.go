@@ -101,6 +101,7 @@ type moe struct {
 	uses   []int32          // how many
 	group  []expert.Expert  // those at work
 	active []int32          // their slots
+	read   int64            // see Pass.ExpertsRead
 }
 
 func (x *moe) reserve(experts, used int) {
@@ -190,6 +191,7 @@ func (x *moe) sort(n, used int) {
 		x.tokens[i] = append(x.tokens[i], kernel.Route{In: int32(slot / used), Out: int32(slot)})
 		x.slots[i] = append(x.slots[i], kernel.Route{In: int32(slot), Out: int32(slot)})
 	}
+	x.read += int64(len(x.busy))
 	x.uses = x.uses[:0]
 	for _, i := range x.busy {
 		x.uses = append(x.uses, int32(len(x.tokens[i])))

@@ -24,6 +24,15 @@ type edit struct {
 // edited is the file at path, changed.
 func edited(t *testing.T, path string, e edit) *gguf.File {
 	t.Helper()
+	f, err := gguf.Parse("changed.gguf", editedBytes(t, path, e))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func editedBytes(t *testing.T, path string, e edit) []byte {
+	t.Helper()
 	f, err := gguf.Open(path)
 	if err != nil {
 		t.Fatal(err)
@@ -58,11 +67,7 @@ func edited(t *testing.T, path string, e edit) *gguf.File {
 	if _, err := b.WriteTo(&out); err != nil {
 		t.Fatal(err)
 	}
-	g, err := gguf.Parse("changed.gguf", out.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g
+	return out.Bytes()
 }
 
 func copied(b *gguf.Builder, t *gguf.Tensor) { b.Tensor(t.Name, t.Type, t.Dims, t.Data()) }

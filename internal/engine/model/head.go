@@ -64,7 +64,7 @@ func newHead(m *Model, f *gguf.File, w *weights.Set, loaded bool) (*Model, error
 	b.make(h, arch(b), b.Layers, 1)
 	h.Config = b.Config
 	h.Layers, h.Drafting = 1, 0
-	return h, b.err(0)
+	return h, b.err(m.Layers, m.Layers+1)
 }
 
 // openRun is opening bound to a pass.

@@ -1,10 +1,11 @@
 package model
 
-// heads is the shape of ordinary attention.
+// heads is the shape of ordinary attention. See attention for the fields.
 type heads struct {
 	n, kv  int // query and key-value heads
 	dim    int // of queries and keys
 	values int // dimensions of values; 0: dim
+	gated  bool
 }
 
 // heads reads the shape that all layers have.
@@ -25,16 +26,19 @@ func (b *builder) heads() heads {
 // attention reads the matrices of a layer's attention, with biases where the file
 // has some. They are three, or one with the rows of q, k and v.
 func (b *builder) attention(prefix string, h heads) *attention {
-	a := &attention{heads: h.n, kvHeads: h.kv, dim: h.dim, values: h.values}
+	a := &attention{heads: h.n, kvHeads: h.kv, dim: h.dim, values: h.values, gated: h.gated}
 	d := a.valueDim()
+	q, k, v := h.n*h.dim, h.kv*h.dim, h.kv*d
+	if h.gated {
+		q *= 2
+	}
 	if all := prefix + "attn_qkv"; b.has(all + ".weight") {
-		q, k, v := h.n*h.dim, h.kv*h.dim, h.kv*d
 		cut := b.cut(all+".weight", b.linear(all, q+k+v, b.Width), q, k, v)
 		a.q, a.k, a.v = cut[0], cut[1], cut[2]
 	} else {
-		a.q = b.linear(prefix+"attn_q", h.n*h.dim, b.Width)
-		a.k = b.linear(prefix+"attn_k", h.kv*h.dim, b.Width)
-		a.v = b.linear(prefix+"attn_v", h.kv*d, b.Width)
+		a.q = b.linear(prefix+"attn_q", q, b.Width)
+		a.k = b.linear(prefix+"attn_k", k, b.Width)
+		a.v = b.linear(prefix+"attn_v", v, b.Width)
 	}
 	a.out = b.linear(prefix+"attn_output", b.Width, h.n*d)
 	return a

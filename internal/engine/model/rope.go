@@ -1,6 +1,10 @@
 package model
 
-import "math"
+import (
+	"math"
+
+	"assay/internal/engine/quant"
+)
 
 // rope turns pairs of a head's elements by the position. Layers that turn alike
 // share one, since a pass computes cosines and sines once for each.
@@ -53,38 +57,18 @@ func (b *builder) ropeSpec(dim, n int, adjacent bool) ropeSpec {
 	return s
 }
 
-// make computes the frequencies: pair j turns by base^(-2j/dims) a position.
+// make computes the frequencies.
 func (s ropeSpec) make() *rope {
+	q := quant.Rope{Dims: s.dims, Base: s.base, Linear: s.linear, Factors: s.factors}
 	r := &rope{adjacent: s.adjacent, magnitude: 1}
-	for j := range s.dims / 2 {
-		f := math.Pow(s.base, -2*float64(j)/float64(s.dims))
-		if s.factors != nil {
-			f /= float64(s.factors[j])
+	if s.yarn != nil {
+		q.Yarn = &quant.Yarn{Factor: s.yarn.factor, Context: s.yarn.context}
+		if s.yarn.magnitude {
+			r.magnitude = q.Yarn.Magnitude()
 		}
-		if s.linear != 0 {
-			f /= s.linear
-		}
-		if s.yarn != nil {
-			keep := s.yarn.keep(j, s)
-			f = f/s.yarn.factor*(1-keep) + f*keep
-		}
-		r.freqs = append(r.freqs, f)
 	}
-	if s.yarn != nil && s.yarn.magnitude {
-		r.magnitude = 1 + 0.1*math.Log(s.yarn.factor)
-	}
+	r.freqs = q.Frequencies()
 	return r
-}
-
-// keep is how much of pair j's own frequency YaRN keeps: all of the pairs that turn
-// 32 times and more within the trained context, nothing of those that turn once or
-// less.
-func (y *yarn) keep(j int, s ropeSpec) float64 {
-	pair := func(turns float64) float64 {
-		return float64(s.dims) * math.Log(y.context/(turns*2*math.Pi)) / (2 * math.Log(s.base))
-	}
-	low, high := max(0, math.Floor(pair(32))), min(float64(s.dims-1), math.Ceil(pair(1)))
-	return 1 - min(1, max(0, (float64(j)-low)/max(0.001, high-low)))
 }
 
 // turnAt turns a head as a turning does, at any position.

@@ -54,8 +54,11 @@ func (s *Server) Run(
 		}
 		return err
 	}
-	closing := context.WithoutCancel(ctx)
-	defer func() { _ = e.CloseWithin(closing) }() // of memory: nothing is lost
+	urged, release := context.WithoutCancel(ctx), context.CancelFunc(func() {})
+	defer func() {
+		_ = e.CloseWithin(urged) // of memory: nothing is lost
+		release()
+	}()
 	s.SetEngine(e)
 	o, info := e.Options(), e.Info()
 	s.logf("threads %d (%d workers + the caller), context %d, slots %d, model %s %s", o.Threads, o.Threads-1, o.Context, o.Slots, info.Name, info.FileType)
@@ -72,9 +75,7 @@ func (s *Server) Run(
 		return err
 	case <-ctx.Done():
 	}
-	urged, release := hurry()
-	defer release()
-	closing = urged
+	urged, release = hurry()
 	limit, done := context.WithTimeout(urged, drain)
 	defer done()
 	s.logf("stopping: %d requests in work, %v to finish them", s.metrics.inFlight(), drain)

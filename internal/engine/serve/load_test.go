@@ -25,6 +25,7 @@ import (
 var (
 	loadTime    = flag.Duration("load.time", 20*time.Second, "how long TestLoad asks")
 	loadClients = flag.Int("load.clients", 8, "clients of TestLoad")
+	loadJobs    = flag.Int("load.jobs", 24, "different requests of TestLoad")
 	loadSlots   = flag.Int("load.slots", 4, "slots of TestLoad")
 	loadThreads = flag.Int("load.threads", 2, "compute threads of TestLoad")
 	loadDrafts  = flag.Int("load.drafts", 0, "drafts a round in TestLoad, at most")
@@ -52,7 +53,7 @@ func TestLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	jobs := make([]loadJob, 24)
+	jobs := make([]loadJob, *loadJobs)
 	r := rand.New(rand.NewPCG(5, 8))
 	alone := loadServer(t, f, engine.Options{})
 	var took time.Duration

@@ -84,13 +84,6 @@ func (m *metrics) serves(o engine.Options) {
 	}
 }
 
-// processing is the number of requests in work.
-func (m *metrics) processing() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return min(m.running, m.slots)
-}
-
 // inFlight is the number of requests in work or waiting.
 func (m *metrics) inFlight() int {
 	m.mu.Lock()

@@ -30,6 +30,7 @@ func (m *metrics) watch(e *engine.Engine) {
 	counter("n_decode_total", "Passes of the model, prompts' included.", func(s engine.Stats) float64 { return float64(s.Rounds) })
 	counter("decode_tokens_total", "Tokens that passes computed: of prompts, drawn ones, and drafts.", func(s engine.Stats) float64 { return float64(s.RoundTokens) })
 	counter("decode_sequences_total", "Sequences that passes took, summed.", func(s engine.Stats) float64 { return float64(s.RoundSequences) })
+	counter("decode_experts_total", "Experts that passes computed, each once a layer and pass.", func(s engine.Stats) float64 { return float64(s.Experts) })
 	gauge("n_busy_slots_per_decode", "Sequences in a pass, on average since the start.", func(s engine.Stats) float64 {
 		return ratio(float64(s.RoundSequences), float64(s.Rounds))
 	})

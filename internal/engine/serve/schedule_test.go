@@ -25,7 +25,7 @@ func newServer(t *testing.T, o engine.Options) testServer {
 	}
 	log := &lockedBuffer{}
 	s := New(Config{ModelPath: seedling.Name, Build: "assay-test", Log: log})
-	o.Threads, o.Context, o.Log = 1, 2048, s.LogEngine
+	o.Threads, o.Context, o.Log = 1, 32768, s.LogEngine // an endless answer takes seconds
 	e, err := engine.Load(context.Background(), f, o, nil)
 	if err != nil {
 		t.Fatal(err)

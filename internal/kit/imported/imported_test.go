@@ -348,6 +348,16 @@ func TestStrata(t *testing.T) {
 	}
 }
 
+// A file of lines may have one only.
+func TestOneLine(t *testing.T) {
+	for _, name := range []string{"llama-bench.jsonl", "aiperf.jsonl"} {
+		first, _, _ := strings.Cut(printout(t, name), "\n")
+		if r, err := Read(name, []byte(first), Options{}); err != nil || len(r.Rows) == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestRefused(t *testing.T) {
 	for name, data := range map[string]string{
 		"nothing": "", "text": "hello", "JSON": `{"a":1}`, "a list": `[1,2]`, "rows": `{"row_id":"x","status":"ok"}`, "a line and text": "{}\nx",

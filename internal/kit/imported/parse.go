@@ -42,7 +42,7 @@ func parse(name string, data []byte) (*file, error) {
 	case '{':
 		var o object
 		if err = json.Unmarshal(text, &o); err == nil {
-			f.object = o
+			f.object, f.lines = o, []map[string]json.RawMessage{o} // or lines, of which there is one
 		} else if !errors.Is(err, errTooMany) {
 			f.lines, err = jsonLines(text)
 		}

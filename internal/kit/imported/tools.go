@@ -23,6 +23,7 @@ var llamaBench = format{
 			v, err := decoded[struct {
 				Commit  string    `json:"build_commit"`
 				Model   string    `json:"model_filename"`
+				Arm     string    `json:"assay_arm"` // of assay export
 				Type    string    `json:"model_type"`
 				Threads *int      `json:"n_threads"`
 				NPrompt int       `json:"n_prompt"`
@@ -44,7 +45,10 @@ var llamaBench = format{
 			if v.Commit == "unknown" {
 				v.Commit = ""
 			}
-			model := strings.TrimSuffix(path.Base(strings.ReplaceAll(v.Model, `\`, "/")), ".gguf")
+			model := v.Arm
+			if v.Model != "" {
+				model = strings.TrimSuffix(path.Base(strings.ReplaceAll(v.Model, `\`, "/")), ".gguf")
+			}
 			kind := strings.Fields(v.Type)
 			for s := range v.TS {
 				// samples_ts has six digits; the times have all of theirs.

@@ -41,8 +41,18 @@ type asked struct {
 // implied are hashes that would let a field be guessed when it is redacted.
 var implied = map[string]string{"completion_head": "completion_sha256", "nonce": "prompt_sha256"}
 
-// asked lists the places of a row that were asked for. Values that are null or
-// redacted stay.
+// hasText says whether a row has a text at a path of implied: the hash of none tells
+// nothing, and what evidence gives is not to be redacted.
+func hasText(r *row.Row, path string) bool {
+	text := r.CompletionHead
+	if path == "nonce" {
+		text = r.Nonce
+	}
+	return text != nil && *text != ""
+}
+
+// asked lists the places of a row that were asked for. Values that are null,
+// empty or redacted stay.
 func (d *Draft) asked(line []byte, r *row.Row) ([]asked, error) {
 	if len(d.match) == 0 {
 		return nil, nil
@@ -63,7 +73,7 @@ func (d *Draft) asked(line []byte, r *row.Row) ([]asked, error) {
 		return nil
 	}
 	for _, s := range list {
-		if s.name || s.path == "" || s.start < end || string(line[s.start:s.end]) == "null" || s.isText && row.IsRedaction(s.text) {
+		if s.name || s.path == "" || s.start < end || string(line[s.start:s.end]) == "null" || s.isText && (s.text == "" || row.IsRedaction(s.text)) {
 			continue
 		}
 		general := indices.ReplaceAllString(s.path, "")
@@ -80,7 +90,7 @@ func (d *Draft) asked(line []byte, r *row.Row) ([]asked, error) {
 			}
 			hit := p.re.MatchString(general)
 			for of, hash := range implied {
-				hit = hit || general == hash && p.re.MatchString(of)
+				hit = hit || general == hash && p.re.MatchString(of) && hasText(r, of)
 			}
 			if !hit {
 				continue

@@ -40,7 +40,7 @@ func (d *Draft) evidence(s *staged, r *row.Row) (hidden map[string]bool, err err
 	}
 	text := rec.Recording != nil && d.holds(completionOf(rec)) || d.holds(rec.Completion)
 	for _, p := range d.match { // a short text can't be searched for, but guessed from its hash
-		text = text || p.re != nil && p.re.MatchString("completion_head")
+		text = text || p.re != nil && p.re.MatchString("completion_head") && hasText(r, "completion_head")
 	}
 	if text {
 		hidden["completion_sha256"] = true

@@ -116,15 +116,15 @@ func (r *Report) LlamaBench(w io.Writer) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	for _, c := range r.Cells {
-		depth := c.tokens(func(r Run) *int { return r.PromptTokens })
-		made := c.tokens(func(r Run) *int { return r.Tokens })
+		depth, told := c.tokens(func(r Run) *int { return r.PromptTokens })
+		made, _ := c.tokens(func(r Run) *int { return r.Tokens })
 		var lines []benchLine
 		if depth > 0 {
 			l := c.bench(promptPath, depth)
 			l.NPrompt = depth
 			lines = append(lines, l)
 		}
-		if depth > 0 && made > 0 {
+		if told && made > 0 {
 			l := c.bench(decodePath, made)
 			l.NGen, l.NDepth = made, depth
 			lines = append(lines, l)
@@ -141,8 +141,8 @@ func (r *Report) LlamaBench(w io.Writer) error {
 	return nil
 }
 
-// tokens is the middle number of tokens that runs have; 0 when none says.
-func (c *Cell) tokens(of func(Run) *int) int {
+// tokens is the middle number of tokens that runs have, and whether any tells it.
+func (c *Cell) tokens(of func(Run) *int) (n int, told bool) {
 	var all []int
 	for _, r := range c.Measured {
 		if n := of(r); n != nil {
@@ -150,10 +150,10 @@ func (c *Cell) tokens(of func(Run) *int) int {
 		}
 	}
 	if len(all) == 0 {
-		return 0
+		return 0, false
 	}
 	slices.Sort(all)
-	return all[len(all)/2]
+	return all[len(all)/2], true
 }
 
 // Rates beyond these, in tokens a second, would not fit that format's numbers.
