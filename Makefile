@@ -7,7 +7,7 @@ DATE   := $(shell git log -1 --format=%cI 2>/dev/null)
 DIRTY  := $(shell git diff --quiet HEAD 2>/dev/null || echo -dirty)
 export CGO_ENABLED = 0
 
-.PHONY: help build test race lint fuzz check-wide bench microbench fmt clean
+.PHONY: help build test race lint fuzz check-wide bench bench-larger microbench fmt clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -57,6 +57,7 @@ check-wide: fuzz ## slow checks: fuzzing, wide random tests, official clients an
 	tools/peers/openai_client.sh
 	tools/peers/templates.sh
 	tools/peers/llama_cpp_python.sh
+	tools/peers/gemma3.sh
 	tools/peers/llama_server.sh
 	tools/peers/three_arms.sh
 	tools/peers/ollama.sh
@@ -70,6 +71,9 @@ check-wide: fuzz ## slow checks: fuzzing, wide random tests, official clients an
 
 bench: ## ours against llama.cpp, 20 minutes on an idle machine; writes docs/Performance.md (ARGS= chooses a part)
 	$(GO) run ./benchmarks $(ARGS)
+
+bench-larger: ## models larger than memory against mmap and llama.cpp, 8 minutes on an idle machine; needs root (ARGS= chooses a part)
+	$(GO) run ./benchmarks larger $(ARGS)
 
 microbench: ## Go benchmarks of the engine's parts
 	$(GO) test -run '^$$' -bench . ./internal/engine/kernel ./internal/engine/model ./internal/engine/pool ./internal/tokenizer

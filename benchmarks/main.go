@@ -8,6 +8,7 @@
 //	go run ./benchmarks -only Q8_0 -columns huge -pairs 10
 //	go run ./benchmarks -model FILE -tests tg16,pp64 -pairs 2
 //	go run ./benchmarks -report              only write the page again
+//	go run ./benchmarks larger               models larger than memory ("make bench-larger"): see larger.go
 //
 // Each engine is one process that keeps the model: ours this program itself, by
 // the calls of assay speed; theirs peer/driver.cpp, by the calls of llama-bench.
@@ -70,10 +71,17 @@ func main() {
 			exit(execPlainPages(os.Args[2:]))
 		case "-child-spin":
 			exit(spinChild(os.Args[2]))
+		case "-child-larger":
+			exit(largerChild(os.Args[2:], os.Stdin, os.Stdout))
+		case "-child-in":
+			exit(execIn(os.Args[2:]))
 		}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if len(os.Args) > 1 && os.Args[1] == "larger" {
+		exit(runLarger(ctx, os.Args[2:]))
+	}
 	exit(run(ctx, os.Args[1:]))
 }
 

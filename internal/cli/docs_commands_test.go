@@ -56,6 +56,23 @@ func TestDocCommands(t *testing.T) {
 	}
 }
 
+// Every page is in the index.
+func TestDocIndex(t *testing.T) {
+	pages, err := filepath.Glob(docsDir + "/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	index, err := os.ReadFile(docsDir + "/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages {
+		if name := filepath.Base(page); name != "README.md" && !strings.Contains(string(index), "]("+name+")") {
+			t.Errorf("docs/README.md does not lead to %s", name)
+		}
+	}
+}
+
 // understood says what the program would refuse of a command line, as far as that
 // can be told without running it.
 func understood(line string) error {

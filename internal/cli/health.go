@@ -62,7 +62,7 @@ func runHealth(ctx context.Context, env *Env, host string, port int) error {
 	client := http.Client{Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}} // a proxy is never between
 	resp, err := client.Do(req)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: does assay serve run there? (--host and --port say where)", err)
 	}
 	defer resp.Body.Close()
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))

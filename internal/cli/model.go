@@ -110,6 +110,7 @@ type engineFlags struct {
 	valueType string
 	mmap      bool
 	drafts    draftFlags
+	experts   expertFlags
 }
 
 func (o *engineFlags) register(cmd *cobra.Command) {
@@ -122,6 +123,7 @@ func (o *engineFlags) register(cmd *cobra.Command) {
 	f.StringVar(&o.valueType, "cache-type-v", cacheType, "`format` of the values that are kept: that of the keys")
 	f.BoolVar(&o.mmap, "mmap", false, "use the file's own pages instead of a copy in huge ones: a quicker start, slower tokens")
 	o.drafts.register(cmd)
+	o.experts.register(cmd)
 }
 
 // cacheType is the format in which keys and values are kept unless another one is
@@ -142,6 +144,12 @@ func (o *engineFlags) check() error {
 	case o.valueType != o.keyType:
 		return usagef("--cache-type-v: values are kept as the keys are (want %s, or --cache-type-k %s as well)", o.keyType, o.valueType)
 	}
+	if o.mmap && o.experts.ram != "" {
+		return usagef("--expert-ram: with --mmap the system chooses what of the file is in memory (want one of the two)")
+	}
+	if err := o.experts.check(); err != nil {
+		return err
+	}
 	return o.drafts.check()
 }
 
@@ -154,12 +162,8 @@ func (o *engineFlags) open(ctx context.Context, env *Env) (*engine.Engine, error
 	if !o.mmap { // else the engine goes on reading it, as long as the program runs
 		defer f.Close()
 	}
-	return o.load(ctx, env, f, engine.Options{ReuseBytes: chatReuse})
+	return o.load(ctx, env, f, engine.Options{ReuseBytes: engine.ReuseAuto})
 }
-
-// chatReuse is the memory for what a command with one request at a time keeps: the
-// turns of one chat.
-const chatReuse = 1 << 30
 
 // load loads a model that has been opened, with progress on a terminal where it
 // takes more than a moment. The flags are put into options.
@@ -173,6 +177,10 @@ func (o *engineFlags) load(ctx context.Context, env *Env, f *gguf.File, options 
 	bar := newProgress(env, "loading the model")
 	defer bar.clear()
 	options.Threads, options.Context, options.CacheType, options.Mmap = o.threads, o.context, o.keyType, o.mmap
+	o.experts.set(&options)
+	if options.Log == nil {
+		options.Log = func(format string, args ...any) { fmt.Fprintf(env.Stderr, "assay: "+format+"\n", args...) }
+	}
 	release, err := o.drafts.set(env, &options)
 	if err != nil {
 		return nil, err

@@ -180,8 +180,12 @@ func addRows(in *rowInput, folder **page.Folder, arg, out string) error {
 		return err
 	}
 	for _, path := range paths {
-		*folder = folderOf(path)
-		(*folder).Link = linkFrom(filepath.Dir(out), (*folder).Path)
+		if isBundle(path) { // no folder to link to
+			*folder = &page.Folder{Name: path}
+		} else {
+			*folder = folderOf(path)
+			(*folder).Link = linkFrom(filepath.Dir(out), (*folder).Path)
+		}
 		if err := in.addFile(path); err != nil {
 			return err
 		}

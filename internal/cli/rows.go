@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"assay/internal/kit/bundle"
 	"assay/internal/kit/derive"
 	"assay/internal/kit/evidence"
 	"assay/internal/kit/report"
@@ -19,6 +21,7 @@ import (
 // rowInput reads rows from the places that a command was given.
 type rowInput struct {
 	stdin  io.Reader
+	stderr io.Writer
 	take   func(r *row.Row)
 	seen   map[[sha256.Size]byte]bool // sha256 of the lines so far
 	twice  int
@@ -31,14 +34,14 @@ type rowInput struct {
 
 // newRowInput gives every row that is read to take, each once.
 func newRowInput(env *Env, take func(r *row.Row)) *rowInput {
-	return &rowInput{stdin: env.Stdin, take: take, seen: map[[sha256.Size]byte]bool{}}
+	return &rowInput{stdin: env.Stdin, stderr: env.Stderr, take: take, seen: map[[sha256.Size]byte]bool{}}
 }
 
 // mostBroken is how many broken lines are told of.
 const mostBroken = 10
 
-// add reads the rows of one argument: a file, - for standard input, a folder of
-// a run, or one that holds folders of runs. Its error is one of the files; what
+// add reads the rows of one argument: a file, a bundle, - for standard input, a folder
+// of a run, or one that holds folders of runs. Its error is one of the files; what
 // is wrong in lines is collected, so that all of it can be shown at once.
 func (in *rowInput) add(arg string) error {
 	if arg == "-" {
@@ -81,7 +84,43 @@ func (in *rowInput) addFile(path string) error {
 		return err
 	}
 	defer f.Close()
+	if is, err := bundle.Is(f); is || err != nil {
+		return errors.Join(err, in.addBundle(path))
+	}
 	in.read(f, path, filepath.Dir(path))
+	return nil
+}
+
+// isBundle says whether a path is that of a bundle.
+func isBundle(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	is, err := bundle.Is(f)
+	return is && err == nil
+}
+
+// addBundle reads the rows of a bundle, whose seal, signature and hashes must hold.
+// Its texts are not counted: what was redacted of them counts as something else.
+func (in *rowInput) addBundle(path string) error {
+	dir, err := os.MkdirTemp("", "assay-rows-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	o, err := bundle.Open(context.Background(), path, dir)
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(filepath.Join(dir, row.RowsFile))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	fmt.Fprintf(in.stderr, "assay: %s: signed by %s; assay verify checks its figures\n", path, o.Key)
+	in.read(f, path+"/"+row.RowsFile, "")
 	return nil
 }
 

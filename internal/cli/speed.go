@@ -57,6 +57,7 @@ type speedOptions struct {
 	repetitions int
 	keyType     string
 	valueType   string
+	experts     expertFlags
 	asJSON      bool
 	asJSONL     bool
 }
@@ -85,6 +86,7 @@ func newSpeedCommand(env *Env) *cobra.Command {
 	f.IntVarP(&o.repetitions, "repetitions", "r", 5, "how often each test is made")
 	f.StringVar(&o.keyType, "cache-type-k", cacheType, "`format` of the keys that are kept")
 	f.StringVar(&o.valueType, "cache-type-v", cacheType, "`format` of the values that are kept")
+	o.experts.register(cmd)
 	f.BoolVar(&o.asJSON, "json", false, "print one JSON object")
 	f.BoolVar(&o.asJSONL, "jsonl", false, "print one JSON object a test, as each is done")
 	cmd.MarkFlagsMutuallyExclusive("json", "jsonl")
@@ -128,7 +130,7 @@ func (o *speedOptions) tests() ([]speedTest, error) {
 			}
 		}
 	}
-	check := engineFlags{keyType: o.keyType, valueType: o.valueType}
+	check := engineFlags{keyType: o.keyType, valueType: o.valueType, experts: o.experts}
 	if err := check.check(); err != nil {
 		return nil, err
 	}
@@ -196,7 +198,10 @@ func (s *speedRun) threads(ctx context.Context, tests []speedTest, report *speed
 		return err
 	}
 	defer f.Close()
-	flags := engineFlags{model: s.o.model, threads: tests[0].threads, keyType: s.o.keyType, valueType: s.o.valueType}
+	flags := engineFlags{model: s.o.model, threads: tests[0].threads, keyType: s.o.keyType, valueType: s.o.valueType, experts: s.o.experts}
+	if err := flags.experts.check(); err != nil {
+		return err
+	}
 	for _, t := range tests {
 		flags.context = max(flags.context, t.depth+t.tokens(), 2)
 	}

@@ -202,6 +202,39 @@ func TestSecondTurnComputesWhatIsNew(t *testing.T) {
 	}
 }
 
+// Drafts that were wrong, or were not reached, are not left to later requests.
+func TestDraftsAreNotKept(t *testing.T) {
+	e := load(t, Options{Threads: 1, Context: 200, Drafts: 8, ReuseBytes: 64 << 20})
+	last, most := 12, 30
+	if testing.Short() { // for the race detector
+		last, most = 5, 8
+	}
+	for _, right := range []float64{0, 1} {
+		for stop := 3; stop < last; stop++ {
+			q := Request{Prompt: []int32{42, int32(100*right) + int32(stop), 44}, MaxTokens: most, Sampling: greedy(), IgnoreEOS: true, Logprobs: -1, NoReuse: true}
+			text, _ := collect(t, e, q)
+			draftWith(e, &replay{prompt: len(q.Prompt), text: text, right: right, r: rand.New(rand.NewPCG(1, 1))}, 8)
+			trained(e)
+			q.NoReuse = false
+			n := 0
+			if _, err := e.Generate(context.Background(), q, func(Token) error {
+				if n++; n == stop {
+					return ErrStop
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			// Behind what was drawn there are zeros where a sequence's tokens are noted.
+			sure := len(q.Prompt) + stop - 1
+			q.Prompt = slices.Concat(q.Prompt, text[:stop], make([]int32, 12))
+			if _, result := collect(t, e, q); result.Timings.Cached != sure {
+				t.Errorf("stopped after %d tokens: %d were reused, and %d sure", stop, result.Timings.Cached, sure)
+			}
+		}
+	}
+}
+
 // What was computed of a prompt is there for the next, though the request was given
 // up in the middle of it.
 func TestGivenUpPromptIsKept(t *testing.T) {
@@ -224,6 +257,17 @@ func TestGivenUpPromptIsKept(t *testing.T) {
 	q.Progress = nil
 	if _, result := collect(t, e, q); result.Timings.Cached != 3*batch {
 		t.Errorf("%d tokens were reused, want the %d that were computed", result.Timings.Cached, 3*batch)
+	}
+}
+
+// How much may be kept goes by what is free, if nobody says.
+func TestReuseAuto(t *testing.T) {
+	e := load(t, Options{Context: 64, ReuseBytes: ReuseAuto})
+	if n := e.Options().ReuseBytes; n <= 0 || n > 1<<30 || e.Stats().Reuse.Limit != n {
+		t.Errorf("%d bytes, and a limit of %d", n, e.Stats().Reuse.Limit)
+	}
+	if none := load(t, Options{Context: 64}); none.Stats().Reuse != nil {
+		t.Error("something is kept that nobody asked for")
 	}
 }
 
@@ -346,7 +390,10 @@ func TestClientsOfOtherArchitectures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("computes for long under the race detector")
 	}
-	ran := 0
+	ran, rounds := 0, 2
+	if os.Getenv("ASSAY_WIDE") != "" {
+		rounds = 12
+	}
 	for _, path := range paths {
 		f, err := gguf.Open(path)
 		if err != nil {
@@ -373,12 +420,12 @@ func TestClientsOfOtherArchitectures(t *testing.T) {
 			reused := 0
 			for range 2 { // the second one finds what the first one left on the disk
 				e := open(Options{Threads: 2, Slots: 3, Drafts: 4, Batch: 30, ReuseBytes: 64 << 20, ReuseDir: dir})
-				for range 4 {
+				for range rounds {
 					for _, s := range e.all {
 						trainWindow(s.ahead)
 					}
 					var wg sync.WaitGroup
-					for range 4 {
+					for range 3 {
 						q := randomRequest(r)
 						q.MaxTokens = min(q.MaxTokens, 20)
 						want, _ := whole(t, alone, q)

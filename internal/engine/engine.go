@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"assay/internal/engine/expert"
 	"assay/internal/engine/sample"
 	"assay/internal/gguf"
 )
@@ -29,14 +30,27 @@ type Options struct {
 	// when Load returns. nil: it is in the model's file, if anywhere.
 	Head *gguf.File
 
-	ReuseBytes     int64  // memory for what earlier requests computed, beside the slots' own; 0: none is kept
+	ReuseBytes     int64  // memory for what earlier requests computed, beside the slots' own; 0: none is kept; ReuseAuto: by what is free
 	ReuseDir       string // where that goes when memory is full, and from run to run; empty: nowhere
 	ReuseDiskBytes int64  // of its files together, at most; 0 means 16 GiB
 
 	Log func(format string, args ...any) // gets lines about what went wrong and was got over; nil: nobody
 
+	// ExpertRAM bounds the memory of experts, in bytes; those that have no room are read
+	// from the file when they are wanted, which must stay as it is. 0: all are in
+	// memory for good; ExpertAuto: by what is free.
+	ExpertRAM     int64
+	ExpertProfile string // file of which experts are used most: read first at the start, written by Close; empty: none
+
+	expertReader expert.Reader // reads them; nil: from the model's files
+
 	Mmap bool // use the file's own pages instead of a copy: it must stay open until Close, and is slower
 }
+
+// ReuseAuto as Options.ReuseBytes stands for an eighth of the memory that is free once
+// the model is loaded, by the limits of the process's control groups too, and at most
+// 1 GiB.
+const ReuseAuto = -1
 
 // Request is one prompt and how to go on from it.
 type Request struct {
@@ -74,6 +88,9 @@ type Timings struct {
 	Rounds     int // passes that Predicted-1 tokens took
 	Offered    int // drafts that those passes verified
 	Accepted   int // drafts that were right; those behind the end of the text do not count
+
+	// See HitRate. 0 where all experts are in memory.
+	ExpertLookups, ExpertHits int64
 }
 
 // Finish says why generation ended.

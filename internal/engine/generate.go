@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"assay/internal/engine/expert"
 	"assay/internal/engine/model"
 	"assay/internal/engine/sample"
 )
@@ -188,14 +189,21 @@ func (g *generation) forward(ctx context.Context, ids []int32, logits []float32)
 	if a := g.slot.ahead; a != nil {
 		t.watched = &a.watched
 	}
-	return g.e.rounds.compute(ctx, t)
+	t.looked = expert.Count{}
+	err := g.e.rounds.compute(ctx, t)
+	g.result.Timings.ExpertLookups += t.looked.Lookups
+	g.result.Timings.ExpertHits += t.looked.Hits
+	return err
 }
 
 // runPass is a round's pass.
 func (e *Engine) runPass(stop func() bool, all []model.Sequence) error {
 	e.passing.Lock()
 	defer e.passing.Unlock()
+	before := e.lookups()
 	err := e.pass.Run(stop, all)
+	after := e.lookups()
+	e.rounds.looked(expert.Count{Lookups: after.Lookups - before.Lookups, Hits: after.Hits - before.Hits})
 	e.experts.Store(e.pass.ExpertsRead())
 	return err
 }

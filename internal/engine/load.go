@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"assay/internal/chat"
+	"assay/internal/engine/expert"
 	"assay/internal/engine/kernel"
 	"assay/internal/engine/kv"
 	"assay/internal/engine/model"
@@ -36,6 +37,7 @@ type Engine struct {
 	reuse       *reuse.Cache // nil: nothing is kept
 	slots       chan *slot   // those that are free
 	all         []*slot
+	store       *expert.Store // of experts; nil: weights has them
 	waiting     atomic.Int64  // requests that wait for a slot
 	experts     atomic.Int64  // that passes computed
 	closed      chan struct{} // closed by Close
@@ -83,23 +85,30 @@ func Load(ctx context.Context, f *gguf.File, o Options, progress func(done, tota
 	}
 	how := model.WeightOptions(f)
 	how.Progress, how.Mmap = progress, o.Mmap
+	if err := o.beforeExperts(f, config, &how); err != nil {
+		return nil, err
+	}
 	w, err := weights.Load(ctx, f, how)
 	if err != nil {
 		return nil, err
 	}
-	m, err := model.New(config, w, nil)
+	experts, err := o.openExperts(ctx, f, config)
 	if err != nil {
-		_ = w.Close() // err says more
-		return nil, err
+		return nil, errors.Join(err, w.Close())
+	}
+	m, err := model.New(config, w, experts)
+	if err != nil {
+		return nil, errors.Join(err, closeStore(experts), w.Close())
 	}
 	store := kv.NewStore(shape)
 	head, headSet, err := o.openHead(ctx, m, f, w)
 	var kept *reuse.Cache
 	if err == nil {
+		o.ReuseBytes = reuseBytes(o.ReuseBytes)
 		kept, err = openReuse(f, store, o)
 	}
 	if err != nil {
-		return nil, errors.Join(err, w.Close(), closeSet(headSet))
+		return nil, errors.Join(err, closeStore(experts), w.Close(), closeSet(headSet))
 	}
 	// The pool's goroutines spin inside a pass; HTTP must not wait behind them.
 	if n := o.Threads + 2; runtime.GOMAXPROCS(0) < n {
@@ -107,7 +116,7 @@ func Load(ctx context.Context, f *gguf.File, o Options, progress func(done, tota
 	}
 	e := &Engine{
 		options: o, tokenizer: tok, weights: w, pool: pool.New(o.Threads), reuse: kept,
-		closed: make(chan struct{}), info: info(f, config, o), headSet: headSet,
+		closed: make(chan struct{}), info: info(f, config, o), headSet: headSet, store: experts,
 	}
 	e.template, e.templateErr = chat.FromGGUF(f)
 	e.pass = model.NewPass(m, e.pool)
@@ -172,9 +181,17 @@ func (e *Engine) CloseWithin(ctx context.Context) error {
 		e.rounds.late.Stop()
 		e.closeReuse(ctx)
 		e.pool.Close()
-		err = errors.Join(e.weights.Close(), closeSet(e.headSet))
+		err = errors.Join(e.closeExperts(), e.weights.Close(), closeSet(e.headSet))
 	})
 	return err
+}
+
+// closeStore closes a store of experts, if there is one.
+func closeStore(s *expert.Store) error {
+	if s == nil {
+		return nil
+	}
+	return s.Close()
 }
 
 // closeSet closes a set of tensors, if there is one.

@@ -6,8 +6,10 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"os"
 	"time"
 
+	"assay/internal/engine/expert"
 	"assay/internal/engine/kv"
 	"assay/internal/engine/reuse"
 	"assay/internal/gguf"
@@ -15,6 +17,19 @@ import (
 
 // closeWrites is how long Close writes to ReuseDir what is in memory.
 const closeWrites = 10 * time.Second
+
+// reuseBytes is the limit that was asked for, in bytes.
+func reuseBytes(asked int64) int64 {
+	const most, unknown = 1 << 30, 256 << 20
+	if asked != ReuseAuto {
+		return asked
+	}
+	free, err := expert.Machine(string(os.PathSeparator)).Free()
+	if err != nil {
+		return unknown
+	}
+	return min(free.Bytes/8, most)
+}
 
 func openReuse(f *gguf.File, store *kv.Store, o Options) (*reuse.Cache, error) {
 	if o.ReuseBytes == 0 {

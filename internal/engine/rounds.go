@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"assay/internal/engine/expert"
 	"assay/internal/engine/model"
 )
 
@@ -68,6 +69,8 @@ type turn struct {
 	ended          func() error // says why the request is over, once it is
 	watched        *watched     // gets the hidden states of the tokens; nil: nobody watches
 
+	looked expert.Count // experts that its last pass asked for
+
 	taken int           // tokens that the round computed
 	took  time.Duration // this sequence's part of its time; 0: not known
 	err   error
@@ -111,6 +114,8 @@ func newRounds(pass func(func() bool, []model.Sequence) error, closed <-chan str
 func (r *rounds) join() *turn {
 	t := &turn{wake: make(chan struct{}, 1)}
 	t.one[0] = t
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.turns = append(r.turns, t)
 	return t
 }

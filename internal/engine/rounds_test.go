@@ -201,9 +201,7 @@ func (p *passes) together(t *testing.T, turns []*turn) [][]int {
 	<-held
 	for i, c := range turns {
 		wg.Go(func() {
-			if err := p.compute(t.Context(), c); err != nil {
-				t.Error(err)
-			}
+			_ = p.compute(t.Context(), c) // it stays in c.err
 			p.leave(c)
 		})
 		for waiting := 0; waiting <= i; { // in this order
@@ -253,8 +251,8 @@ func TestRoundsShare(t *testing.T) {
 				t.Errorf("the first pass took %v, want %v", got, c.want)
 			}
 			for i, turn := range turns {
-				if turn.taken == 0 || turn.taken > len(turn.Tokens) || !turn.prompt && turn.taken != len(turn.Tokens) {
-					t.Errorf("turn %d: %d of %d tokens", i, turn.taken, len(turn.Tokens))
+				if turn.err != nil || turn.taken == 0 || turn.taken > len(turn.Tokens) || !turn.prompt && turn.taken != len(turn.Tokens) {
+					t.Errorf("turn %d: %v, %d of %d tokens", i, turn.err, turn.taken, len(turn.Tokens))
 				}
 			}
 		})
@@ -350,7 +348,13 @@ func TestRoundsNeverHang(t *testing.T) {
 func TestRoundsFailAlone(t *testing.T) {
 	broken := errors.New("a disk is broken")
 	p := newPasses(4, 512)
-	var bad *kv.Cache
+	var turns []*turn
+	for range 3 {
+		c := p.client(t.Context())
+		c.Tokens = make([]int32, 2)
+		turns = append(turns, c)
+	}
+	bad := turns[1].Sequence.Cache
 	p.during = func(all []model.Sequence) error {
 		for _, s := range all {
 			if s.Cache == bad {
@@ -359,29 +363,16 @@ func TestRoundsFailAlone(t *testing.T) {
 		}
 		return nil
 	}
-	var turns []*turn
-	for range 3 {
-		c := p.client(t.Context())
-		c.Tokens = make([]int32, 2)
-		turns = append(turns, c)
+	if got := p.together(t, turns); !slices.EqualFunc(got, [][]int{{2, 2, 2}, {2}, {2}, {2}}, slices.Equal) {
+		t.Errorf("passes of %v, want one of all, and one of each", got)
 	}
-	bad = turns[1].Sequence.Cache
-	var wg sync.WaitGroup
-	errs := make([]error, 3)
 	for i, c := range turns {
-		wg.Go(func() {
-			errs[i] = p.compute(t.Context(), c)
-			p.leave(c)
-		})
-	}
-	wg.Wait()
-	for i, err := range errs {
 		want, n := error(nil), 2
 		if i == 1 {
 			want, n = broken, 0
 		}
-		if !errors.Is(err, want) || turns[i].Sequence.Cache.Len() != n {
-			t.Errorf("sequence %d: %v, %d positions", i, err, turns[i].Sequence.Cache.Len())
+		if !errors.Is(c.err, want) || c.Sequence.Cache.Len() != n {
+			t.Errorf("sequence %d: %v, %d positions", i, c.err, c.Sequence.Cache.Len())
 		}
 	}
 }

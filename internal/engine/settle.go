@@ -54,7 +54,7 @@ func (o Options) settle(f *gguf.File, config *model.Config) (Options, kv.Shape, 
 		return o, kv.Shape{}, fmt.Errorf("drafts: %d is not between 0 and %d", o.Drafts, spec.MaxDrafts)
 	case !(o.DraftMinP >= 0 && o.DraftMinP <= 1):
 		return o, kv.Shape{}, fmt.Errorf("draft min p: %g is not between 0 and 1", o.DraftMinP)
-	case o.ReuseBytes < 0 || o.ReuseDiskBytes < 0:
+	case o.ReuseBytes < ReuseAuto || o.ReuseDiskBytes < 0:
 		return o, kv.Shape{}, fmt.Errorf("reuse: %d bytes of memory and %d of disk; neither may be less than 0", o.ReuseBytes, o.ReuseDiskBytes)
 	case o.ReuseDir != "" && o.ReuseBytes == 0:
 		return o, kv.Shape{}, fmt.Errorf("reuse: there is a folder, %s, but no memory to keep anything in first", o.ReuseDir)
@@ -65,6 +65,9 @@ func (o Options) settle(f *gguf.File, config *model.Config) (Options, kv.Shape, 
 		if o.Drafter = spec.KindSuffix; o.Head != nil {
 			o.Drafter = spec.KindMTP
 		}
+	}
+	if err := o.checkExperts(f, config); err != nil {
+		return o, kv.Shape{}, err
 	}
 	if err := o.checkDrafter(f, config); err != nil {
 		return o, kv.Shape{}, err

@@ -9,6 +9,7 @@ tokens and their logits.
 import json
 import sys
 
+import llama_cpp
 import numpy
 from llama_cpp import Llama
 
@@ -26,7 +27,17 @@ TOKENS = 64
 
 
 def main():
-    model = Llama(sys.argv[1], n_ctx=2048, n_threads=2, logits_all=False, verbose=False)
+    # Keys and values in F32 and no flash attention, so that what is compared is the
+    # rounding of weights and activations.
+    model = Llama(
+        sys.argv[1],
+        n_ctx=2048,
+        n_threads=2,
+        type_k=llama_cpp.GGML_TYPE_F32,
+        type_v=llama_cpp.GGML_TYPE_F32,
+        flash_attn=False,
+        verbose=False,
+    )
     out = []
     for prompt in PROMPTS:
         ids = model.tokenize(prompt.encode(), add_bos=True, special=False)

@@ -82,3 +82,17 @@ build_llama_server() {
 		-DLLAMA_BUILD_UI=OFF -DLLAMA_USE_PREBUILT_UI=OFF -DLLAMA_OPENSSL=OFF
 	cmake --build "$build/out" --target llama-server -j "$(nproc)"
 }
+
+# build_llama_cpp_python sets venv to a virtual environment in $PEERS with
+# llama-cpp-python and its server. It comes from PyPI and builds llama.cpp, once
+# (about ten minutes on two cores).
+build_llama_cpp_python() {
+	venv=$PEERS/llama-cpp-python-0.3.36
+	if [ -e "$venv/ready" ]; then
+		return
+	fi
+	python3 -m venv "$venv"
+	CMAKE_ARGS="-DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAVA_BUILD=OFF -DMTMD_BUILD=OFF" CMAKE_BUILD_PARALLEL_LEVEL=$(nproc) \
+		"$venv/bin/pip" install --quiet "llama-cpp-python[server]==0.3.36"
+	touch "$venv/ready"
+}

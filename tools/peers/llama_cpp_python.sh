@@ -8,15 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/peers/lib.sh
 
-package=llama-cpp-python[server]==0.3.36
-venv=$PEERS/llama-cpp-python-0.3.36
-
-if [ ! -e "$venv/ready" ]; then
-	python3 -m venv "$venv"
-	CMAKE_ARGS="-DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAVA_BUILD=OFF -DMTMD_BUILD=OFF" CMAKE_BUILD_PARALLEL_LEVEL=$(nproc) \
-		"$venv/bin/pip" install --quiet "$package"
-	touch "$venv/ready"
-fi
+build_llama_cpp_python
 
 port=$(free_port)
 "$venv/bin/python" -m llama_cpp.server --model "$model" --host 127.0.0.1 --port "$port" --n_ctx 2048 --n_threads "$threads" \

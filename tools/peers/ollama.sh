@@ -46,4 +46,6 @@ agree agree-independent 4
 grep -c '"engine":"ollama"' "$work/rows/rows.jsonl" | grep -qx 4
 grep -c '"model_loaded":false' "$work/rows/rows.jsonl" | grep -qx 4
 grep -c '"identities_failed":\[\]' "$work/rows/rows.jsonl" | grep -qx 4
-echo "Ollama: all counts agree"
+# The file that it has the model in is hashed, though only it knows which that is.
+grep -c "\"file_sha256\":{\"1\":\"${digest#sha256:}\"}" "$work/rows/rows.jsonl" | grep -qx 4
+echo "Ollama: all counts agree, and the model's hash is in the rows"

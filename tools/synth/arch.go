@@ -38,8 +38,9 @@ type architecture struct {
 
 // architectures are those that can be made.
 var architectures = map[string]architecture{
-	"gpt-oss":  {checkQwen3MoE, metaGptOss, tensorsGptOss},
-	"qwen3moe": {checkQwen3MoE, metaQwen3MoE, tensorsQwen3MoE},
+	"gpt-oss":   {checkQwen3MoE, metaGptOss, tensorsGptOss},
+	"qwen35moe": {checkQwen35MoE, metaQwen35MoE, tensorsQwen35MoE},
+	"qwen3moe":  {checkQwen3MoE, metaQwen3MoE, tensorsQwen3MoE},
 }
 
 // presets are whole shapes.
@@ -63,6 +64,16 @@ var presets = map[string]shape{
 	"gpt-oss-2b": {
 		arch: "gpt-oss", layers: 20, width: 1024, heads: 32, kvHeads: 4, headDim: 64,
 		experts: 32, used: 4, expertWidth: 1024, vocab: 4096, context: 32768,
+	},
+	// The shape of Qwen3.5-35B-A3B, its drafting block left out.
+	"qwen35-35b-a3b": {
+		arch: "qwen35moe", layers: 40, width: 2048, heads: 16, kvHeads: 2, headDim: 256,
+		experts: 256, used: 8, expertWidth: 512, vocab: 248320, context: 262144,
+	},
+	// The same with 2.3 billion weights, for benchmarks.
+	"qwen35-2b": {
+		arch: "qwen35moe", layers: 20, width: 1024, heads: 8, kvHeads: 2, headDim: 256,
+		experts: 64, used: 8, expertWidth: 512, vocab: 4096, context: 32768,
 	},
 	// Small enough for tests.
 	"tiny": {

@@ -336,6 +336,27 @@ func TestGptOss(t *testing.T) {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
 	}
+	checkStream(t, f)
+}
+
+// qwen35moe has layers of both kinds, and its stream keeps its size.
+func TestQwen35MoE(t *testing.T) {
+	m := tiny(t, "Q8_0", small, func(m *model) { m.arch, m.layers = "qwen35moe", 5 })
+	f := parsed(t, m)
+	for _, want := range []string{"blk.2.ssm_a", "blk.3.attn_q.weight", "blk.4.attn_gate.weight"} {
+		if _, ok := f.Tensor(want); !ok {
+			t.Errorf("%s is missing", want)
+		}
+	}
+	if _, err := enginemodel.ReadConfig(f); err != nil {
+		t.Error(err)
+	}
+	checkStream(t, f)
+}
+
+// checkStream checks that a model's residual stream neither vanishes nor explodes.
+func checkStream(t *testing.T, f *gguf.File) {
+	t.Helper()
 	r, err := ref.Load(f)
 	if err != nil {
 		t.Fatal(err)

@@ -14,9 +14,9 @@ type Free struct {
 // Memory tells what is free.
 type Memory interface{ Free() (Free, error) }
 
-// reserve is what auto leaves free: a sixteenth of the limit, 32 MiB to 2 GiB. It
+// Reserve is what auto leaves free: a sixteenth of the limit, 32 MiB to 2 GiB. It
 // holds what others take between two looks.
-func reserve(limit int64) int64 { return min(max(limit/16, 32<<20), 2<<30) }
+func Reserve(limit int64) int64 { return min(max(limit/16, 32<<20), 2<<30) }
 
 const (
 	// look is the time between two looks at what is free. A look takes some 0.1 ms;
@@ -88,7 +88,7 @@ func (g *governor) run() {
 // free besides. Within a quarter of a reserve below what should be left nothing is given
 // back, so that it does not swing.
 func (g *governor) next(held, budget int64, f Free) int64 {
-	r := reserve(f.Limit)
+	r := Reserve(f.Limit)
 	spare := f.Bytes - r
 	g.quiet++
 	switch {

@@ -133,7 +133,7 @@ type origin struct {
 // layer is what changes of a layer.
 type layer struct {
 	class *class // nil: it has no experts
-	ahead int // its experts that were read ahead and not asked for since
+	ahead int    // its experts that were read ahead and not asked for since
 }
 
 type state uint8
@@ -217,7 +217,7 @@ func (s *Store) start(f *gguf.File, o Options) (err error) {
 		if err != nil {
 			return fmt.Errorf("how much memory is free is not to be read: %w; say how much experts may have, as in --expert-ram 4GiB", err)
 		}
-		o.Bytes = max(0, free.Bytes-reserve(free.Limit))
+		o.Bytes = max(0, free.Bytes-Reserve(free.Limit))
 	}
 	if err := s.allot(o); err != nil {
 		return err

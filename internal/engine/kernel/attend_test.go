@@ -15,8 +15,19 @@ import (
 func TestAttentionHasTheBitsOfQuant(t *testing.T) {
 	atEachLevel(t, func(t *testing.T) {
 		for _, l := range []KVLayout{
-			{64, KVF16, 0}, {128, KVF16, 0}, {80, KVF16, 0}, {32, KVQ8, 0}, {64, KVQ8, 0}, {96, KVQ8, 0}, {128, KVQ8, 0}, {128, KVF32, 0}, {20, KVF32, 0},
-			{80, KVF16, 64}, {96, KVQ8, 64}, {48, KVF32, 32}, {64, KVQ8, 160},
+			{64, KVF16, 0},
+			{128, KVF16, 0},
+			{80, KVF16, 0},
+			{32, KVQ8, 0},
+			{64, KVQ8, 0},
+			{96, KVQ8, 0},
+			{128, KVQ8, 0},
+			{128, KVF32, 0},
+			{20, KVF32, 0},
+			{80, KVF16, 64},
+			{96, KVQ8, 64},
+			{48, KVF32, 32},
+			{64, KVQ8, 160},
 		} {
 			t.Run(fmt.Sprintf("%s/%d-%d", l.Format, l.Dim, l.ValueDim()), func(t *testing.T) {
 				r := rand.New(rand.NewPCG(5, uint64(l.Dim)))
@@ -48,9 +59,27 @@ func TestAttentionHasTheBitsOfQuant(t *testing.T) {
 						n, window int
 						sink      bool
 					}{
-						{n: 1}, {n: 2}, {n: 16}, {n: 17}, {n: 64}, {n: 65}, {n: 255}, {n: 256}, {n: 257}, {n: n},
-						{n: 1, window: 24}, {n: 300, window: 24}, {n: 300, window: 44}, {n: n, window: 100}, {n: n, window: 256}, {n: n, window: 293}, {n: 256, window: 1},
-						{n: 1, sink: true}, {n: 40, window: 16, sink: true}, {n: n, window: 300, sink: true}, {n: n, sink: true},
+						{n: 1},
+						{n: 2},
+						{n: 16},
+						{n: 17},
+						{n: 64},
+						{n: 65},
+						{n: 255},
+						{n: 256},
+						{n: 257},
+						{n: n},
+						{n: 1, window: 24},
+						{n: 300, window: 24},
+						{n: 300, window: 44},
+						{n: n, window: 100},
+						{n: n, window: 256},
+						{n: n, window: 293},
+						{n: 256, window: 1},
+						{n: 1, sink: true},
+						{n: 40, window: 16, sink: true},
+						{n: n, window: 300, sink: true},
+						{n: n, sink: true},
 					} {
 						look := quant.Look{Scale: quant.AttentionScale(l.Dim)}
 						if see.window > 0 {

@@ -13,11 +13,15 @@ var architectures = map[string]func(b *builder) family{
 	"glm4moe":    glm4moe,
 	"gpt-oss":    gptOss,
 	"granitemoe": granite,
+	"lfm2moe":    lfm2,
 	"llama":      llama,
 	"olmoe":      olmoe,
 	"qwen2":      qwen2,
 	"qwen3":      qwen3,
+	"qwen35moe":  qwen35,
 	"qwen3moe":   qwen3,
+	"qwen3next":  qwen35,
+	"qwen4exp":   qwen4,
 }
 
 // family is what an architecture's function returns. The zero value of a field is

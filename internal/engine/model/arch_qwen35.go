@@ -26,13 +26,13 @@ func qwen35(b *builder) family {
 // gatedAttention is how to read a layer of attention with a gate beside each query.
 func (b *builder) gatedAttention() func(prefix string) *attention {
 	heads := b.heads()
+	heads.gated = true
 	spec := b.ropeSpec(heads.dim, heads.dim, false)
 	b.sections(spec.dims / 2)
 	rope := spec.make()
 	return func(p string) *attention {
 		a := b.attention(p, heads)
-		a.q = b.linear(p+"attn_q", 2*heads.n*heads.dim, b.Width)
-		a.gated, a.rope = true, rope
+		a.rope = rope
 		a.qNorm, a.kNorm = b.vector(p+"attn_q_norm.weight", heads.dim), b.vector(p+"attn_k_norm.weight", heads.dim)
 		return a
 	}

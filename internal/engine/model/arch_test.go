@@ -40,6 +40,10 @@ var archModels = []struct {
 	{model: "granitemoe"},
 	{model: "gemma3", tolerance: 2e-2}, // llama.cpp's GELU is a table of half precision
 	{model: "deepseek2"},
+	{model: "lfm2moe"},
+	{model: "qwen35moe"},
+	{model: "qwen3next"},
+	{model: "qwen4exp"},
 	{model: "glm4moe"},
 	{model: "gpt-oss", golden: "gpt-oss-experts-decoded-to-f32", decoded: true},
 	{model: "gpt-oss", tolerance: 0.2, rounds: true},
@@ -300,7 +304,7 @@ func TestArchitecturesShareAPass(t *testing.T) {
 		t.Run(c.model, func(t *testing.T) {
 			path := archPath(t, c.model)
 			m, p := open(t, path, 1)
-			store := kv.NewStore(m.KVShape(kernel.KVFormat(i % 3)))
+			store := kv.NewStore(m.KVShape(cacheFormat(m, i)))
 			texts := alone(t, m, NewPass(m, p), store, lengths...)
 			for threads := 1; threads <= 3; threads++ {
 				levels := kernel.Levels()
@@ -311,4 +315,16 @@ func TestArchitecturesShareAPass(t *testing.T) {
 			}
 		})
 	}
+}
+
+// cacheFormat is format number i of the cache, or F16 where Q8_0 can't hold heads of
+// that size.
+func cacheFormat(m *Model, i int) kernel.KVFormat {
+	f := kernel.KVFormat(i % 3)
+	for _, l := range m.KVShape(f).Layers {
+		if f == kernel.KVQ8 && (l.Layout.Dim%32 != 0 || l.Layout.ValueDim()%32 != 0) {
+			return kernel.KVF16
+		}
+	}
+	return f
 }

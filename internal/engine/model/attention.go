@@ -50,8 +50,7 @@ type attentionRun struct {
 	both             *buffer // [n, heads*2*dim]: queries and gates, where there are gates
 	qs, ks, vs, gate *buffer // [n, heads*dim], [n, kvHeads*dim], [n, kvHeads*values], [n, heads*values]
 	mixed            *buffer // [n, heads*values]
-	halves           []uint16
-	mid              *acts // [n, heads*values]
+	mid              *acts   // [n, heads*values]
 	outRoundings     roundings
 	index            *indexing // nil: all positions are seen
 

@@ -67,18 +67,51 @@ func TestBitsDependOnTokensOnly(t *testing.T) {
 				continue // each cache format with some format of weights
 			}
 			t.Run(fmt.Sprintf("%s/%s", format.name, f), func(t *testing.T) {
-				best, _ := kernel.Active()
-				want := draw{best, 1, []int{len(ids)}}.logits(t, format.path, f, ids)
-				for range draws {
-					d := randomDraw(r, len(ids))
-					for i, got := range d.logits(t, format.path, f, ids) {
-						if math.Float32bits(got) != math.Float32bits(want[i]) {
-							n := len(want) / len(ids)
-							t.Fatalf("%+v: logit %d of position %d is %g, want %g", d, i%n, i/n, got, want[i])
-						}
-					}
+				checkBits(t, r, format.path, f, ids, draws)
+			})
+		}
+	}
+}
+
+// So have those of other architectures, with their windows, sinks and short vectors,
+// in every format of the cache.
+func TestBitsOfOtherArchitectures(t *testing.T) {
+	ids, draws := make([]int32, 290), 2 // over a page of the cache
+	switch {
+	case testing.Short():
+		ids, draws = ids[:24], 1
+	case os.Getenv("ASSAY_WIDE") != "":
+		draws = 30
+	}
+	for i := range ids {
+		ids[i] = int32((i*i*7 + 13*i + 3) % 2045)
+	}
+	r := rand.New(rand.NewPCG(2, 72))
+	for _, name := range []string{"gemma3", "gpt-oss", "glm4moe", "deepseek2", "qwen35moe", "qwen4exp"} {
+		for cache := range 3 {
+			t.Run(fmt.Sprintf("%s/%s", name, kernel.KVFormat(cache)), func(t *testing.T) {
+				path := archPath(t, name)
+				m, _ := open(t, path, 1)
+				if f := cacheFormat(m, cache); f == kernel.KVFormat(cache) {
+					checkBits(t, r, path, f, ids, draws)
 				}
 			})
+		}
+	}
+}
+
+// checkBits computes a text in several ways.
+func checkBits(t *testing.T, r *rand.Rand, path string, f kernel.KVFormat, ids []int32, draws int) {
+	t.Helper()
+	best, _ := kernel.Active()
+	want := draw{best, 1, []int{len(ids)}}.logits(t, path, f, ids)
+	for range draws {
+		d := randomDraw(r, len(ids))
+		for i, got := range d.logits(t, path, f, ids) {
+			if math.Float32bits(got) != math.Float32bits(want[i]) {
+				n := len(want) / len(ids)
+				t.Fatalf("%+v: logit %d of position %d is %g, want %g", d, i%n, i/n, got, want[i])
+			}
 		}
 	}
 }

@@ -49,6 +49,8 @@ func editedBytes(t *testing.T, path string, e edit) []byte {
 			b.Set(pair.Key, uint32(n))
 		} else if x, ok := pair.Value.Float(); ok {
 			b.Set(pair.Key, float32(x))
+		} else if x, ok := pair.Value.Bool(); ok {
+			b.Set(pair.Key, x)
 		}
 	}
 	for key, v := range e.keys {
@@ -242,7 +244,13 @@ func (d *disk) Close() error { return nil }
 // for, give the bits of those that are all in memory. A read that fails is the
 // pass's error, and the sequence goes on from where it was.
 func TestExpertsOfAStore(t *testing.T) {
-	path := formats[1].path
+	t.Run("seedling", func(t *testing.T) { expertsOfAStore(t, formats[1].path) })
+	for _, name := range []string{"gpt-oss", "glm4moe"} { // experts with biases; dense layers before them
+		t.Run(name, func(t *testing.T) { expertsOfAStore(t, archPath(t, name)) })
+	}
+}
+
+func expertsOfAStore(t *testing.T, path string) {
 	m, p := open(t, path, 2)
 	cache := kv.NewStore(m.KVShape(kernel.KVF16))
 	want := alone(t, m, NewPass(m, p), cache, 70)[0]

@@ -142,6 +142,11 @@ type timings struct {
 	DraftN         *int `json:"draft_n,omitempty"`
 	DraftNAccepted *int `json:"draft_n_accepted,omitempty"`
 	Rounds         *int `json:"rounds,omitempty"`
+
+	// Ours too, where experts are read when they are wanted: see engine.Timings.HitRate.
+	ExpertLookups *int64   `json:"expert_lookups,omitempty"`
+	ExpertHits    *int64   `json:"expert_hits,omitempty"`
+	HitRate       *float64 `json:"hit_rate,omitempty"`
 }
 
 func newTimings(t engine.Timings) *timings {
@@ -159,6 +164,9 @@ func newTimings(t engine.Timings) *timings {
 	}
 	if t.Offered > 0 {
 		out.DraftN, out.DraftNAccepted, out.Rounds = &t.Offered, &t.Accepted, &t.Rounds
+	}
+	if rate, ok := t.HitRate(); ok {
+		out.ExpertLookups, out.ExpertHits, out.HitRate = &t.ExpertLookups, &t.ExpertHits, &rate
 	}
 	return out
 }

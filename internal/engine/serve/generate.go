@@ -92,6 +92,9 @@ func logLine(id int64, prompt int, end ending, t engine.Timings) string {
 	if t.Offered > 0 {
 		line += fmt.Sprintf(", drafts accepted %d of %d in %d rounds", t.Accepted, t.Offered, t.Rounds)
 	}
+	if rate, ok := t.HitRate(); ok {
+		line += fmt.Sprintf(", experts at hand %d of %d (%.2f %%)", t.ExpertHits, t.ExpertLookups, 100*rate)
+	}
 	line += ", finish " + end.finish
 	if end.cancelled {
 		line += " (cancelled)"

@@ -65,6 +65,7 @@ func (s *Server) Run(
 	if o.Drafts > 0 {
 		s.logf("drafts: up to %d tokens a round, by %s, each at least %g likely", o.Drafts, o.Drafter, o.DraftMinP)
 	}
+	s.logExperts(e)
 	s.logReuse(o)
 	s.logf("listening on http://%s", l.Addr())
 

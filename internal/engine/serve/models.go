@@ -101,6 +101,8 @@ type props struct {
 	Queue      int    `json:"queue_limit"`
 	ReuseBytes int64  `json:"cache_ram_bytes"`
 	ReuseDir   string `json:"cache_disk,omitempty"`
+
+	Experts *expertProps `json:"experts,omitempty"` // ours too; only where they are read when they are wanted
 }
 
 // props is GET /props: what the server runs, and with which settings.
@@ -110,6 +112,7 @@ func (s *Server) props(w http.ResponseWriter, _ *http.Request, e *engine.Engine)
 		Slots: o.Slots, Alias: s.modelID(), FileType: info.FileType, Path: s.config.ModelPath,
 		Modalities: map[string]bool{"vision": false, "video": false, "audio": false},
 		Queue:      max(0, o.Queue), ReuseBytes: o.ReuseBytes, ReuseDir: o.ReuseDir,
+		Experts:       newExpertProps(e),
 		EndpointSlots: true, Metrics: true, Build: s.config.Build,
 		BOS: special(e.Tokenizer(), e.Tokenizer().BOS), EOS: special(e.Tokenizer(), e.Tokenizer().EOS),
 	}

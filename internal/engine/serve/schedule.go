@@ -34,6 +34,7 @@ func (m *metrics) watch(e *engine.Engine) {
 	gauge("n_busy_slots_per_decode", "Sequences in a pass, on average since the start.", func(s engine.Stats) float64 {
 		return ratio(float64(s.RoundSequences), float64(s.Rounds))
 	})
+	watchExperts(e, add)
 	if e.Options().ReuseBytes == 0 {
 		return
 	}

@@ -17,11 +17,11 @@
 // cancelled request ends a window in the middle, and the rest of it was never
 // drawn. No more is guessed than the limit and the context leave room for.
 //
-// Keys and values of guesses that were wrong are forgotten by kv's Truncate before
-// the next round. Recurrent layers can't forget: their state after each position of
-// the window has to be kept for the round (or a Snapshot taken before it, restored,
-// and the accepted tokens run again), of which the window's cost must then contain
-// its share.
+// Guesses that were wrong are forgotten by kv's Truncate before the next round. The
+// state of recurrent layers can't be cut short, so it waits: a window's pass only notes
+// by what it would change the state, and the next pass makes those changes as far as
+// the guesses were right (see kv.WindowTokens). What that costs is within the passes'
+// own times, so the window's choice counts it.
 //
 // # How many
 //

@@ -2,6 +2,7 @@ package bundle
 
 import (
 	"archive/tar"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -13,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -24,6 +26,19 @@ type Opened struct {
 	Key      PublicKey // who signed it
 	SHA256   string    // of the whole file
 	Dir      string    // where its members lie
+}
+
+// zstdMagic begins a frame of zstd, and so a bundle.
+var zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
+
+// Is says whether a file begins as bundles do. The place in it stays.
+func Is(f io.ReaderAt) (bool, error) {
+	b := make([]byte, len(zstdMagic))
+	_, err := f.ReadAt(b, 0)
+	if err == io.EOF || errors.Is(err, syscall.ESPIPE) { // short, or a pipe
+		err = nil
+	}
+	return bytes.Equal(b, zstdMagic), err
 }
 
 // Open checks the bundle in the file and unpacks it into dir, which must be

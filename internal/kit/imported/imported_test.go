@@ -248,8 +248,16 @@ func TestGuideLLM(t *testing.T) {
 	if got := fmt.Sprintf("%.1f", mean(itl)); got != cell(11) {
 		t.Errorf("mean ITL %s, the table says %s", got, cell(11))
 	}
-	if r.Tool != "guidellm 0.8.1" || *r.Rows[0].PromptTokens != 39 || *r.Rows[0].CompletionTokens != 32 || *r.Rows[0].CachedTokens != 0 {
-		t.Errorf("%s %d %d", r.Tool, *r.Rows[0].PromptTokens, *r.Rows[0].CompletionTokens)
+	var block struct {
+		Record struct {
+			Cached int `json:"cached_tokens"` // what the server had kept of other requests
+		}
+	}
+	if err := json.Unmarshal(r.Rows[0].Extra[""]["imported"], &block); err != nil {
+		t.Fatal(err)
+	}
+	if r.Tool != "guidellm 0.8.1" || *r.Rows[0].PromptTokens != 39 || *r.Rows[0].CompletionTokens != 32 || *r.Rows[0].CachedTokens != block.Record.Cached {
+		t.Errorf("%s: %d prompt tokens, %d of them cached, %d generated", r.Tool, *r.Rows[0].PromptTokens, *r.Rows[0].CachedTokens, *r.Rows[0].CompletionTokens)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"assay/internal/kit/row"
 	"assay/internal/kit/stream"
 )
 
@@ -260,4 +261,21 @@ func FuzzReplaceJSON(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What is empty stays, and so does its hash, which tells nothing: the row of a request
+// that failed.
+func TestNothingToRedact(t *testing.T) {
+	p, err := newPattern("completion_head")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &Draft{match: []*pattern{p}, mark: "M"}
+	for head, want := range map[string]int{"": 0, "Once": 2} {
+		line := fmt.Appendf(nil, `{"completion_head":%q,"completion_sha256":"e3b0"}`, head)
+		places, err := d.asked(line, &row.Row{CompletionHead: &head})
+		if err != nil || len(places) != want {
+			t.Errorf("%q: %d places, want %d: %v", head, len(places), want, err)
+		}
+	}
 }

@@ -297,7 +297,7 @@ func SaltsOf(bundle string) string { return bundle + ".salts" }
 func (d *Draft) Write(ctx context.Context, file string, k *bundle.Key) (*Written, error) {
 	for _, f := range []string{file, SaltsOf(file)} {
 		if _, err := os.Lstat(f); err == nil {
-			return nil, fmt.Errorf("%s: it exists already", f)
+			return nil, fmt.Errorf("%s: it exists already: name another file, or remove it", f)
 		}
 	}
 	s, err := d.stage(ctx)

@@ -109,7 +109,7 @@ func (Adapter) Readiness() target.Readiness {
 }
 
 // assayRequest is the one line that the server logs for a request.
-var assayRequest = regexp.MustCompile(`assay serve: request \d+: prompt (\d+) tokens = (\d+) reused \+ (\d+) read in ` + target.Decimal + ` ms \(` + target.Decimal + ` tok/s\), (\d+) generated in ` + target.Decimal + ` ms \(` + target.Decimal + ` tok/s\)(?:, drafts accepted (\d+) of (\d+)(?: in (\d+) rounds)?)?, finish (\w+)`)
+var assayRequest = regexp.MustCompile(`assay serve: request \d+: prompt (\d+) tokens = (\d+) reused \+ (\d+) read in ` + target.Decimal + ` ms \(` + target.Decimal + ` tok/s\), (\d+) generated in ` + target.Decimal + ` ms \(` + target.Decimal + ` tok/s\)(?:, drafts accepted (\d+) of (\d+)(?: in (\d+) rounds)?)?(?:, experts at hand \d+ of \d+ \([\d.]+ %\))?, finish (\w+)`)
 
 // ReadLog reads that line.
 func (Adapter) ReadLog(segment []byte) (target.LogRecord, error) {

@@ -22,7 +22,8 @@ func (Adapter) Block(a *target.Account) *target.Block {
 			out.Why[name] = why
 		}
 	}
-	null("the engine keeps all experts in memory: it has no tiers to count", "hit_rate_log", "hits", "lookups", "offloaded", "pcie_share_log", "routed")
+	null("this engine computes on the CPU alone: nothing is read over PCIe", "offloaded", "pcie_share_log", "routed")
+	experts := expertsSaid(a)
 	draftsSaid(a).fill(b, out)
 	logged := map[string]bool{
 		"engine_generated": l.Generated == nil, "reused": l.Cached == nil,
@@ -31,7 +32,7 @@ func (Adapter) Block(a *target.Account) *target.Block {
 	if a.LogErr != nil {
 		why := "the log: " + a.LogErr.Error()
 		null(why, slices.Collect(maps.Keys(logged))...)
-		null(why, "hit_rate_line")
+		null(why, "hit_rate_line", "hit_rate_log")
 	} else {
 		b.HitRateLine = new("absent")
 		for name, missing := range logged {
@@ -40,6 +41,7 @@ func (Adapter) Block(a *target.Account) *target.Block {
 			}
 		}
 	}
+	experts.fill(b, out)
 	null("no such figure in this engine's /metrics", "metrics")
 	if a.DeltaErr != nil {
 		null(a.DeltaErr.Error(), "metrics")
@@ -49,6 +51,10 @@ func (Adapter) Block(a *target.Account) *target.Block {
 	b.Metrics = row.EngineMetrics{
 		EngineGenerated: target.Whole(d.Predicted), OutputTokens: target.Whole(d.Predicted), Reused: target.Whole(d.Cached),
 		PromptMS: target.Milliseconds(d.PromptSeconds), DecodeMS: target.Milliseconds(d.PredictedSeconds), Finish: l.Finish,
+		HitRate: experts.metrics.rate(),
+	}
+	if b.Metrics.HitRate == nil {
+		null(experts.metricsWhy, "metrics.hit_rate")
 	}
 	return out
 }

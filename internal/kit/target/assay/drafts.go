@@ -72,18 +72,7 @@ func (d *drafting) readMetrics(a *target.Account) {
 		d.metricsWhy = err.Error()
 		return
 	}
-	grown := func(name string) *int {
-		sum, found := 0.0, false
-		for series, v := range after {
-			if n, _, _ := strings.Cut(series, "{"); n == name {
-				sum, found = sum+v-before[series], true
-			}
-		}
-		if !found {
-			return nil
-		}
-		return target.Whole(&sum)
-	}
+	grown := func(name string) *int { return target.Whole(grown(before, after, name)) }
 	const offered = "assay_drafts_offered_total"
 	var names []string
 	for series := range after {
@@ -101,6 +90,20 @@ func (d *drafting) readMetrics(a *target.Account) {
 	if d.metrics.offered == nil {
 		d.metricsWhy = "no such figure in this engine's /metrics"
 	}
+}
+
+// grown is by how much a total grew, its series added up; nil: there is none.
+func grown(before, after map[string]float64, name string) *float64 {
+	sum, found := 0.0, false
+	for series, v := range after {
+		if n, _, _ := strings.Cut(series, "{"); n == name {
+			sum, found = sum+v-before[series], true
+		}
+	}
+	if !found {
+		return nil
+	}
+	return &sum
 }
 
 // first is the first source that tells of drafts; nil: none does.
