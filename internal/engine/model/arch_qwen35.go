@@ -44,7 +44,7 @@ func (b *builder) gatedAttention() func(prefix string) *attention {
 // end of each section. A pair behind that would not turn.
 func (b *builder) sections(pairs int) {
 	const key = "rope.dimension_sections"
-	if !b.has(key) {
+	if !b.reader.has(key) {
 		return
 	}
 	sections := b.numbers(key, 3, 0, 1<<12)

@@ -317,6 +317,27 @@ func TestArchitecturesShareAPass(t *testing.T) {
 	}
 }
 
+// No architecture allocates while it decodes.
+func TestArchitecturesAllocateNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("under the race detector a sync.Pool forgets at random")
+	}
+	for _, c := range archModels {
+		t.Run(c.model, func(t *testing.T) {
+			m, p := open(t, archPath(t, c.model), 2)
+			batch := []Sequence{{
+				Cache: kv.NewStore(m.KVShape(kernel.KVF16)).NewCache(), Tokens: []int32{1, 2, 3}, Logits: make([]float32, m.Vocabulary),
+			}}
+			pass := NewPass(m, p)
+			run(t, pass, batch...)
+			batch[0].Tokens = []int32{4}
+			if n := testing.AllocsPerRun(100, func() { run(t, pass, batch...) }); n > 0 {
+				t.Errorf("%.1f allocations a token", n)
+			}
+		})
+	}
+}
+
 // cacheFormat is format number i of the cache, or F16 where Q8_0 can't hold heads of
 // that size.
 func cacheFormat(m *Model, i int) kernel.KVFormat {

@@ -120,3 +120,31 @@ func (w *walk) compute(right, wrong int) {
 	run(w.t, w.pass, Sequence{Cache: w.cache, Tokens: ids, Logits: got})
 	sameEnd(w.t, "logit", got[:right*v], w.want.logits[:(at+right)*v], v)
 }
+
+// A pass allocates nothing, be it of one token or of a window that is forgotten.
+func TestRecurrentPassesAllocateNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("under the race detector a sync.Pool forgets at random")
+	}
+	for _, name := range recurrentModels {
+		t.Run(name, func(t *testing.T) {
+			m, p := open(t, archPath(t, name), 2)
+			pass, cache := NewPass(m, p), kv.NewStore(m.KVShape(kernel.KVF32)).NewCache()
+			ids := []int32{4, 900, 17, 30, 1200}
+			logits := make([]float32, len(ids)*m.Vocabulary)
+			one := []Sequence{{Cache: cache, Tokens: ids[:1], Logits: logits[:m.Vocabulary]}}
+			window := []Sequence{{Cache: cache, Tokens: ids, Logits: logits}}
+			for range 20 { // beyond what sparse attention sees at once
+				run(t, pass, window...)
+			}
+			run(t, pass, one...)
+			if n := testing.AllocsPerRun(50, func() {
+				run(t, pass, window...)
+				cache.Truncate(cache.Len() - 4)
+				run(t, pass, one...)
+			}); n > 0 {
+				t.Errorf("%.1f allocations a round", n)
+			}
+		})
+	}
+}
