@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -263,10 +262,8 @@ func writeLargerPage(path string, r *largerResults) error {
 
 // table writes a line for each case.
 func (r *largerResults) table(b *strings.Builder) {
-	var about bytes.Buffer
-	machines(&about, []*results{r.Base}, map[int]bool{1: true})
-	b.Write(about.Bytes())
-	fmt.Fprintf(b, "`%s` on %s, assay %s.", strings.Join(r.Base.Command, " "), r.Base.Time.Format("2006-01-02 15:04 UTC"), r.Base.Commit)
+	b.WriteString(r.Base.about())
+	fmt.Fprintf(b, "\n`%s` on %s, assay %s.", strings.Join(r.Base.Command, " "), r.Base.Time.Format("2006-01-02 15:04 UTC"), r.Base.Commit)
 	b.WriteString("\n\n| file | experts drawn | limit | engine | tok/s | against ours mmap | hits | best fixed choice | of the bound | others |\n|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, c := range r.Cases {
 		fmt.Fprintf(b, "| %s, %.2f GB | %s | %.0f MB | %s ", c.File, float64(c.Bytes)/1e9, c.Skew, float64(c.Limit)/1e6, c.Engine)

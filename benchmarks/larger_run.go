@@ -30,7 +30,7 @@ import (
 
 const (
 	largerContext = 2048             // positions: enough for what is measured
-	readyLimit    = 60 * time.Second // for loading a model
+	readyLimit    = 40 * time.Second // for loading a model
 	replyLimit    = 90 * time.Second // for a run of a few tokens
 	directTurn    = 700 * time.Millisecond
 )

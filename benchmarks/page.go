@@ -136,16 +136,25 @@ func machines(w *bytes.Buffer, all []*results, used map[int]bool) {
 		if !used[i+1] {
 			continue
 		}
-		h := r.Host
-		line := fmt.Sprintf("Machine: %s, %s processors, %s of memory, Linux %s, %s; transparent huge pages `%s`.\n\nPeer: llama.cpp as in the PyPI package %s (its version is llama.cpp's build number; sha256 of the source `%s`), compiled here with `%s`; %s.\n",
-			text(h.CPUModel), text(h.CPUs), gib(h.MemoryBytes), text(h.Kernel), virtual(h.Virtualisation), r.Huge,
-			r.Peer.Package, r.Peer.SHA256, r.Peer.Flags, r.Peer.Settings)
+		line := r.about()
 		if !slices.Contains(seen, line) {
 			seen = append(seen, line)
 			fmt.Fprintln(w, line)
 		}
 	}
 	fmt.Fprint(w, "tok/s are medians, with the smallest and the largest. The ratio is ours over theirs, taken pair by pair, then the median; in brackets the interval of the median, with its confidence. GB/s are the bytes that a token reads, keys and values included, times tok/s, and their share of what plain loads read from memory around the same runs; Gop/s the multiplications and additions with the weights, and their share of what the int8 instruction gives from registers. \"Others\" is how many processors other programs used meanwhile, and the host's other guests.\n\n")
+}
+
+// about names the machine, and the peer if there is one.
+func (r *results) about() string {
+	h := r.Host
+	s := fmt.Sprintf("Machine: %s, %s processors, %s of memory, Linux %s, %s; transparent huge pages `%s`.\n",
+		text(h.CPUModel), text(h.CPUs), gib(h.MemoryBytes), text(h.Kernel), virtual(h.Virtualisation), r.Huge)
+	if p := r.Peer; p != nil {
+		s += fmt.Sprintf("\nPeer: llama.cpp as in the PyPI package %s (its version is llama.cpp's build number; sha256 of the source `%s`), compiled here with `%s`; %s.\n",
+			p.Package, p.SHA256, p.Flags, p.Settings)
+	}
+	return s
 }
 
 func text[T any](v *T) string {

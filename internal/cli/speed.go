@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"assay/internal/engine"
 	"assay/internal/engine/machine"
+	"assay/internal/engine/spec"
 	"assay/models/seedling"
 )
 
@@ -33,6 +35,10 @@ as many threads:
              (attention's are left out); "of peak" is the share of what int8
              multiply-and-add instructions give with operands in registers
 
+--spec N generates in rounds that verify N drafts, all of them right: the most that
+drafts can give, since making them costs nothing here. Its bytes are not known, for
+the tokens of a round choose different experts.
+
 Memory that other programs or other guests of the host use in the same second
 makes both sides slower: run it on an idle machine. --jsonl has llama-bench's
 names for what means the same.
@@ -53,6 +59,7 @@ type speedOptions struct {
 	prompts     []int
 	gens        []int
 	depths      []int
+	drafts      []int
 	threads     []int
 	repetitions int
 	keyType     string
@@ -82,6 +89,7 @@ func newSpeedCommand(env *Env) *cobra.Command {
 	f.IntSliceVarP(&o.prompts, "n-prompt", "p", []int{512}, "`tokens` of a prompt, a list (0: no such test)")
 	f.IntSliceVarP(&o.gens, "n-gen", "n", []int{128}, "`tokens` to generate, a list (0: no such test)")
 	f.IntSliceVarP(&o.depths, "n-depth", "d", []int{0}, "`tokens` that are there before, a list")
+	f.IntSliceVar(&o.drafts, "spec", []int{0}, "`drafts` that each round of an answer verifies, a list (0: none)")
 	f.IntSliceVarP(&o.threads, "threads", "t", []int{0}, "compute threads, a list (0: one a core)")
 	f.IntVarP(&o.repetitions, "repetitions", "r", 5, "how often each test is made")
 	f.StringVar(&o.keyType, "cache-type-k", cacheType, "`format` of the keys that are kept")
@@ -94,13 +102,16 @@ func newSpeedCommand(env *Env) *cobra.Command {
 }
 
 // speedTest is a prompt or an answer of so many tokens, after depth others.
-type speedTest struct{ prompt, gen, depth, threads int }
+type speedTest struct{ prompt, gen, depth, drafts, threads int }
 
-// name is llama-bench's: "pp512", "tg128 @ d4096".
+// name is llama-bench's: "pp512", "tg128 @ d4096"; with drafts "tg128 +4 @ d4096".
 func (t speedTest) name() string {
 	s := fmt.Sprintf("tg%d", t.gen)
 	if t.prompt > 0 {
 		s = fmt.Sprintf("pp%d", t.prompt)
+	}
+	if t.drafts > 0 {
+		s += fmt.Sprintf(" +%d", t.drafts)
 	}
 	if t.depth > 0 {
 		s += fmt.Sprintf(" @ d%d", t.depth)
@@ -121,6 +132,7 @@ func (o *speedOptions) tests() ([]speedTest, error) {
 		{"n-prompt", o.prompts, 0, 1 << 20},
 		{"n-gen", o.gens, 0, 1 << 20},
 		{"n-depth", o.depths, 0, 1 << 20},
+		{"spec", o.drafts, 0, spec.MaxDrafts},
 		{"threads", o.threads, 0, 1024},
 		{"repetitions", []int{o.repetitions}, 1, 1 << 20},
 	} {
@@ -143,8 +155,10 @@ func (o *speedOptions) tests() ([]speedTest, error) {
 				}
 			}
 			for _, n := range o.gens {
-				if n > 0 {
-					tests = append(tests, speedTest{gen: n, depth: d, threads: t})
+				for _, k := range o.drafts {
+					if n > 0 {
+						tests = append(tests, speedTest{gen: n, depth: d, drafts: k, threads: t})
+					}
 				}
 			}
 		}
@@ -254,7 +268,7 @@ const machinePasses = 5
 
 // measure makes one test: a warm-up, then the repetitions.
 func (s *speedRun) measure(ctx context.Context, e *engine.Engine, b *engine.Bench, t speedTest) (*speedResult, error) {
-	r := &speedResult{Test: t.name(), Prompt: t.prompt, Gen: t.gen, Depth: t.depth, Threads: t.threads, Time: time.Now().UTC()}
+	r := &speedResult{Test: t.name(), Prompt: t.prompt, Gen: t.gen, Depth: t.depth, Drafts: t.drafts, Threads: t.threads, Time: time.Now().UTC()}
 	tokens := randomTokens(e.Info().Vocabulary, t.depth+t.tokens())
 	if b.Len() < t.depth {
 		if err := b.Feed(ctx, tokens[b.Len():t.depth]); err != nil {
@@ -286,7 +300,7 @@ func (s *speedRun) measure(ctx context.Context, e *engine.Engine, b *engine.Benc
 	return r, ctx.Err()
 }
 
-// feedTest feeds a prompt at once, or an answer token by token. A warm-up is
+// feedTest feeds a prompt at once, or an answer round by round. A warm-up is
 // one pass of a prompt, or a few tokens.
 func feedTest(ctx context.Context, b *engine.Bench, t speedTest, tokens []int32, warmup bool) error {
 	if t.prompt > 0 {
@@ -298,8 +312,8 @@ func feedTest(ctx context.Context, b *engine.Bench, t speedTest, tokens []int32,
 	if warmup {
 		tokens = tokens[:min(len(tokens), 4)]
 	}
-	for i := range tokens {
-		if err := b.Feed(ctx, tokens[i:i+1]); err != nil {
+	for round := range slices.Chunk(tokens, 1+t.drafts) {
+		if err := b.Verify(ctx, round); err != nil {
 			return err
 		}
 	}

@@ -49,6 +49,7 @@ type speedResult struct {
 	Prompt  int           `json:"n_prompt"`
 	Gen     int           `json:"n_gen"`
 	Depth   int           `json:"n_depth"`
+	Drafts  int           `json:"n_drafts"` // that each round verifies, all of them right
 	Threads int           `json:"n_threads"`
 	Time    time.Time     `json:"test_time"`
 	NS      []int64       `json:"samples_ns"`
@@ -136,7 +137,7 @@ func (r *speedResult) judge(t speedTest, d engine.Demand) {
 	}
 	r.Gops = r.Summary.Median * float64(d.Operations) / 1e9
 	r.OfPeak = share(r.Gops, r.Peak)
-	if t.gen > 0 {
+	if t.gen > 0 && t.drafts == 0 {
 		// The middle token has depth + gen/2 positions before it.
 		before := float64(t.depth) + float64(t.gen-1)/2
 		bytes := d.Reads(before)

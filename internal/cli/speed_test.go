@@ -12,7 +12,7 @@ import (
 // The lists multiply out in an order that loads a model once a number of
 // threads, and fills a depth once.
 func TestSpeedTests(t *testing.T) {
-	o := speedOptions{prompts: []int{512, 0}, gens: []int{128}, depths: []int{0, 4096}, threads: []int{1, 2}, repetitions: 1, keyType: cacheType, valueType: cacheType}
+	o := speedOptions{prompts: []int{512, 0}, gens: []int{128}, drafts: []int{0}, depths: []int{0, 4096}, threads: []int{1, 2}, repetitions: 1, keyType: cacheType, valueType: cacheType}
 	tests, err := o.tests()
 	if err != nil {
 		t.Fatal(err)

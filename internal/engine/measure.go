@@ -17,8 +17,9 @@ import (
 // Bench is a slot taken for measuring: tokens are fed to it, nothing is
 // sampled. It belongs to one goroutine.
 type Bench struct {
-	e *Engine
-	s *slot
+	e      *Engine
+	s      *slot
+	logits []float32 // of Verify
 }
 
 // Bench takes a slot, when one is free, until the Bench is closed.
@@ -29,7 +30,7 @@ func (e *Engine) Bench(ctx context.Context) (*Bench, error) {
 	}
 	s.busy.Store(true)
 	s.turn.Sequence.Cache = s.cache
-	return &Bench{e, s}, nil
+	return &Bench{e: e, s: s}, nil
 }
 
 // Close gives the slot back.
@@ -59,6 +60,20 @@ func (b *Bench) Feed(ctx context.Context, ids []int32) error {
 		ids = ids[t.taken:]
 	}
 	return nil
+}
+
+// Verify appends up to 1+spec.MaxDrafts tokens in one pass, and computes the logits
+// after each: what a round costs that verifies len(ids)-1 drafts, drafting left out.
+func (b *Bench) Verify(ctx context.Context, ids []int32) error {
+	if n := b.s.cache.Len() + len(ids); n > b.e.options.Context {
+		return &ContextError{Prompt: n, Context: b.e.options.Context}
+	}
+	if n := len(ids) * b.e.info.Vocabulary; len(b.logits) < n {
+		b.logits = make([]float32, n)
+	}
+	g := generation{e: b.e, slot: b.s}
+	b.s.turn.ended = func() error { return g.ended(ctx) }
+	return g.forward(ctx, ids, b.logits[:len(ids)*b.e.info.Vocabulary])
 }
 
 // Len is how many positions the slot holds.

@@ -93,7 +93,7 @@ func (b *builder) grams(streams int) gramLook {
 
 // wholes are n whole numbers, up to 2^64-1.
 func (b *builder) wholes(key string, n int) []uint64 {
-	v, ok := b.reader.f.Lookup(b.arch + "." + key)
+	v, ok := b.reader.f.Lookup(b.name(key))
 	if !ok {
 		b.fail(key, "the key is missing")
 		return slices.Repeat([]uint64{1}, n)

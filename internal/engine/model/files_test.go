@@ -246,7 +246,9 @@ func (d *disk) Close() error { return nil }
 func TestExpertsOfAStore(t *testing.T) {
 	t.Run("seedling", func(t *testing.T) { expertsOfAStore(t, formats[1].path) })
 	for _, name := range []string{"gpt-oss", "glm4moe"} { // experts with biases; dense layers before them
-		t.Run(name, func(t *testing.T) { expertsOfAStore(t, archPath(t, name)) })
+		if !testing.Short() {
+			t.Run(name, func(t *testing.T) { expertsOfAStore(t, archPath(t, name)) })
+		}
 	}
 }
 

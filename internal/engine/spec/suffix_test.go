@@ -30,11 +30,11 @@ func draft(s *Suffix, n int, least float32) string {
 func TestSuffixDrafts(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"", ""},
-		{"abcd", ""},                            // nothing was there before
-		{"the cat sat. the c", "at s"},          // as before
-		{"one two; one six; one ", "six;"},      // the latest place wins
-		{"xabcdefgh1 zefgh2 xabcdefgh", "1 ze"}, // unless a longer context is known
-		{"ababab", "abab"},                      // guesses are followed as if they were text
+		{"abcd", ""},                                        // nothing was there before
+		{"the cat sat. the c", "at s"},                      // as before
+		{"one two; one six; one ", "six;"},                  // the latest place wins
+		{"xabcdefgh1 zefgh2 xabcdefgh", "1 ze"},             // unless a longer context is known
+		{"ababab", "abab"},                                  // guesses are followed as if they were text
 		{strings.Repeat("0123456789", 40) + "3456", "7893"}, // the latest place of 56789 was the end
 	} {
 		s := NewSuffix(1000)
