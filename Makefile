@@ -51,6 +51,7 @@ check-wide: fuzz ## slow checks: fuzzing, wide random tests, official clients an
 	ASSAY_WIDE=1 $(GO) test -count=1 ./internal/kit/stream ./internal/kit/report
 	ASSAY_WIDE=1 $(GO) test -count=1 -run TestNothingOutlivesAKill -v ./internal/cli
 	ASSAY_WIDE=1 $(GO) test -count=1 ./internal/engine/model ./internal/engine/kernel
+	ASSAY_WIDE=1 $(GO) test -count=1 -run TestExpertRAMChangesNoBit ./internal/engine
 	ASSAY_WIDE=1 $(GO) test -count=1 -run TestEveryReplySatisfiesItsSchema ./internal/engine/grammar
 	tools/progress/tmux.sh
 	tools/newcomer/newcomer.sh

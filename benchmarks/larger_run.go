@@ -94,15 +94,16 @@ func (o *largerOptions) start(ctx context.Context, g *limited, argv []string) (*
 	var err error
 	if r.child, err = startChild(ctx, argv, nil); err != nil {
 		r.timer.Stop()
-		return nil, r.why(err)
+		return nil, r.why(err, fmt.Sprintf("not loaded after %s", readyLimit))
 	}
 	r.timer.Stop()
 	return r, nil
 }
 
-func (r *limitedChild) why(err error) error {
+// why is err, or what it comes from: the child was ended for being late.
+func (r *limitedChild) why(err error, late string) error {
 	if r.late.Load() {
-		return fmt.Errorf("it took longer than %s", readyLimit)
+		return errors.New(late)
 	}
 	return err
 }
@@ -133,7 +134,7 @@ func (r *limitedChild) run(n int) (a largeReply, err error) {
 		return a, err
 	}
 	if err := r.answer(&a); err != nil {
-		return a, r.why(err)
+		return a, r.why(err, fmt.Sprintf("%d tokens took longer than %s", n, replyLimit))
 	}
 	if r.depth += n; r.depth+64 > largerContext {
 		r.depth = 0

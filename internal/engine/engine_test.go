@@ -3,7 +3,11 @@ package engine
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"math"
+	"os"
+	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
@@ -13,6 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"assay/internal/engine/grammar"
 	"assay/internal/engine/sample"
 	"assay/internal/gguf"
 	"assay/internal/tokenizer"
@@ -324,4 +329,45 @@ func plain(t *testing.T, kv gguf.KV) any {
 	}
 	t.Fatalf("key %s: a %s", kv.Key, v.Kind())
 	return nil
+}
+
+// A form is complete when the context ends, however many tokens are allowed.
+func TestFormsEndWithTheContext(t *testing.T) {
+	e := load(t, Options{Threads: 1, Context: 60})
+	form, err := grammar.Schema(json.RawMessage(`{"type":"array","items":{"enum":["yes","no","perhaps"]},"minItems":3}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := grammar.Compile(form, grammar.NewVocabulary(e.Tokenizer()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{-1, 1000, math.MaxInt} {
+		ids, result := collect(t, e, Request{Prompt: []int32{42, 43, 44}, MaxTokens: n, Sampling: greedy(), Logprobs: -1, Constraint: g.Matcher()})
+		if text := e.Tokenizer().Decode(ids, false); !json.Valid([]byte(text)) || result.Finish != FinishStop {
+			t.Errorf("at most %d tokens: %q, and %s", n, text, result.Finish)
+		}
+	}
+}
+
+// A pass that panics ends the program, though the goroutine that ran it would recover:
+// all others would wait for it.
+func TestPanicInAPassEndsTheProgram(t *testing.T) {
+	const child = "ASSAY_TEST_PANIC"
+	if os.Getenv(child) != "" {
+		e := load(t, Options{Threads: 1})
+		b, err := e.Bench(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = recover() }()                // as net/http does
+		_ = b.Feed(t.Context(), []int32{math.MaxInt32}) // no such token, which Generate would refuse
+		return
+	}
+	c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestPanicInAPassEndsTheProgram$")
+	c.Env = append(os.Environ(), child+"=1")
+	out, err := c.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "in a pass:") {
+		t.Errorf("it ended with %v and %q", err, out)
+	}
 }

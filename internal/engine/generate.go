@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"assay/internal/engine/expert"
@@ -13,10 +14,10 @@ import (
 
 // Generate runs one request: it waits for a free slot, reads the prompt and
 // draws tokens, each of which is given to emit before the next is computed.
-// When ctx ends, or the Engine is closed, it stops within one layer of a pass and
-// returns the reason. An error of emit
-// ends it too; ErrStop is no failure. The Result is valid up to where it came,
-// also beside an error.
+// When ctx ends, or the Engine is closed, it stops within one layer of a pass, or
+// with the pass where others share it, and returns the reason. An error of emit ends
+// it too; ErrStop is no failure. The Result is valid up to where it came, also beside
+// an error.
 func (e *Engine) Generate(ctx context.Context, r Request, emit func(Token) error) (Result, error) {
 	if err := e.check(&r); err != nil {
 		return Result{}, err
@@ -84,11 +85,11 @@ func (g *generation) run(ctx context.Context, emit func(Token) error) error {
 		return err
 	}
 	if g.r.Constraint != nil {
-		end := g.e.options.Context
+		at, end := g.slot.cache.Len(), g.e.options.Context
 		if g.r.MaxTokens >= 0 {
-			end = min(end, g.slot.cache.Len()+g.r.MaxTokens)
+			end = at + min(g.r.MaxTokens, end-at) // MaxTokens may be any number
 		}
-		g.sampler.Constrain(g.r.Constraint, g.slot.cache.Len(), end)
+		g.sampler.Constrain(g.r.Constraint, at, end)
 	}
 	var banned []int32
 	if g.r.IgnoreEOS {
@@ -198,6 +199,7 @@ func (g *generation) forward(ctx context.Context, ids []int32, logits []float32)
 
 // runPass is a round's pass.
 func (e *Engine) runPass(stop func() bool, all []model.Sequence) error {
+	defer endOnPanic()
 	e.passing.Lock()
 	defer e.passing.Unlock()
 	before := e.lookups()
@@ -206,6 +208,16 @@ func (e *Engine) runPass(stop func() bool, all []model.Sequence) error {
 	e.rounds.looked(expert.Count{Lookups: after.Lookups - before.Lookups, Hits: after.Hits - before.Hits})
 	e.experts.Store(e.pass.ExpertsRead())
 	return err
+}
+
+// endOnPanic ends the program when a pass panics, as it ends when a worker of the pool
+// does: caches are half written, workers may still be at it, and all whose round it is
+// wait. An HTTP server would recover the panic, and they would wait for ever.
+func endOnPanic() {
+	if v := recover(); v != nil {
+		go panic(fmt.Sprintf("%v, in a pass:\n%s", v, debug.Stack())) // which nobody recovers
+		select {}
+	}
 }
 
 // ended says why the request is over before its time, if it is.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"assay/internal/engine/spec"
 )
 
 // What drafts are worth: tokens a second against none, by how often the true
@@ -15,11 +17,16 @@ import (
 // iteration, so that what else the machine does meets them alike. It reports the
 // median of the ratios of neighbours: "x@0.8" is the rate with drafts of which 8 in
 // 10 are right over the rate without, "drafts@0.8" how many were made a round, at
-// most replayMost. ASSAY_BENCH_MODEL names a model's file, ASSAY_BENCH_TOKENS how
+// most replayMost; "x@suffix" is of drafts of what followed before, and "x@mtp" of
+// those of the built-in model's own block. ASSAY_BENCH_MODEL names a model's file, ASSAY_BENCH_TOKENS how
 // many tokens an arm generates (256).
 func BenchmarkReplay(b *testing.B) {
 	const replayMost = 8
-	e, err := loadBench(Options{Threads: 2, Context: 1024})
+	o := Options{Threads: 2, Context: 1024}
+	if os.Getenv("ASSAY_BENCH_MODEL") == "" {
+		o.Drafts, o.Head = 1, openGGUF(b, "seedling-15m-mtp-q8_0.gguf")
+	}
+	e, err := loadBench(o)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -43,16 +50,27 @@ func BenchmarkReplay(b *testing.B) {
 	}
 	var text []int32
 	run(&text)
-	arms := []float64{0, 0.5, 0.8, 1}
+	r := rand.New(rand.NewPCG(1, 2))
+	type arm struct {
+		name    string
+		drafter spec.Drafter
+	}
+	var arms []arm
+	for _, right := range []float64{0, 0.5, 0.8, 1} {
+		arms = append(arms, arm{fmt.Sprint(right), &replay{prompt: len(q.Prompt), text: text, right: right, r: r}})
+	}
+	arms = append(arms, arm{"suffix", spec.NewSuffix(e.options.Context)})
+	if e.head != nil {
+		arms = append(arms, arm{"mtp", e.newDrafter()})
+	}
 	ratios, drafts := make([][]float64, len(arms)), make([][]float64, len(arms))
 	var off []float64
-	r := rand.New(rand.NewPCG(1, 2))
 	for b.Loop() {
 		noDrafts(e)
 		before, _ := run(nil)
 		off = append(off, before)
-		for i, right := range arms {
-			draftWith(e, &replay{prompt: len(q.Prompt), text: text, right: right, r: r}, replayMost)
+		for i, a := range arms {
+			draftWith(e, a.drafter, replayMost)
 			rate, t := run(nil)
 			noDrafts(e)
 			after, _ := run(nil)
@@ -62,9 +80,9 @@ func BenchmarkReplay(b *testing.B) {
 		}
 	}
 	b.ReportMetric(middle(off), "tok/s-off")
-	for i, right := range arms {
-		b.ReportMetric(middle(ratios[i]), fmt.Sprintf("x@%g", right))
-		b.ReportMetric(middle(drafts[i]), fmt.Sprintf("drafts@%g", right))
+	for i, a := range arms {
+		b.ReportMetric(middle(ratios[i]), "x@"+a.name)
+		b.ReportMetric(middle(drafts[i]), "drafts@"+a.name)
 	}
 }
 

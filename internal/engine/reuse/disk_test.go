@@ -298,3 +298,30 @@ func FuzzReadHeader(f *testing.F) {
 		}
 	})
 }
+
+// What waits for the disk when there is no time left is not written either.
+func TestCloseInAHurry(t *testing.T) {
+	f := open(t, t.TempDir(), pageBytes, 1<<30, identity)
+	f.disk.mu.Lock() // the disk is slow
+	for seed := range 4 {
+		f.keep(text(seed, 100))
+	}
+	hurried, cancel := context.WithCancel(context.Background())
+	cancel()
+	go func() {
+		for {
+			f.mu.Lock()
+			closing := f.closing != nil
+			f.mu.Unlock()
+			if closing {
+				f.disk.mu.Unlock()
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	f.Close(hurried)
+	if s := f.Stats(); s.Evicted != 3 || s.Spilled > 1 || s.Entries != 0 || s.Bytes != 0 { // one may be at it
+		t.Errorf("%+v", s)
+	}
+}

@@ -38,6 +38,7 @@ type Cache struct {
 
 	spill   chan *entry // nil without a disk
 	spilled sync.WaitGroup
+	closing context.Context // of Close; nil until then
 }
 
 type entry struct {
@@ -231,6 +232,9 @@ func (c *Cache) Stats() Stats {
 // until ctx ends, and gives all memory back. No other call may follow.
 func (c *Cache) Close(ctx context.Context) {
 	if c.spill != nil {
+		c.mu.Lock()
+		c.closing = ctx
+		c.mu.Unlock()
 		close(c.spill)
 		c.spilled.Wait()
 	}

@@ -35,10 +35,16 @@ func (c *Cache) takeFile(ctx context.Context, prompt []int32, inMemory int, into
 	return n
 }
 
-// writeSpilled writes what had to leave memory, one entry after another.
+// writeSpilled writes what had to leave memory, one entry after another, until Close
+// has no time left.
 func (c *Cache) writeSpilled() {
 	for e := range c.spill {
-		c.write(e)
+		c.mu.Lock()
+		hurried := c.closing != nil && c.closing.Err() != nil
+		c.mu.Unlock()
+		if !hurried {
+			c.write(e)
+		}
 		e.state.Release()
 	}
 }

@@ -22,7 +22,12 @@ type outcome struct {
 // ends the work. When generate returns, the counters are updated and the log
 // line is written, so that both are there before a client sees its last frame.
 func (s *Server) generate(ctx context.Context, e *engine.Engine, j job, show func(segment, engine.Timings) error) (outcome, error) {
-	done := s.metrics.begin()
+	count, done := s.metrics.begin(), false
+	defer func() {
+		if !done { // a panic, which net/http logs
+			count(ending{finish: "error"}, engine.Timings{})
+		}
+	}()
 	id := s.requests.Add(1)
 	text := newAssembler(e.Tokenizer(), j.stops, j.marks())
 	var gone error // of show: the client can't be written to
@@ -57,7 +62,8 @@ func (s *Server) generate(ctx context.Context, e *engine.Engine, j job, show fun
 	case err != nil:
 		end = ending{finish: "error"}
 	}
-	done(end, cost)
+	done = true
+	count(end, cost)
 	if end.finish == "error" || end.finish == "refused" {
 		s.logf("request %d: prompt %d tokens: %v", id, len(j.Prompt), err)
 	} else {

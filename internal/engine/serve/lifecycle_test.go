@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"assay/internal/engine"
+	"assay/internal/engine/sample"
 )
 
 // A long answer, which no test waits for.
@@ -233,5 +234,25 @@ func TestHurry(t *testing.T) {
 	r.hurry()
 	if err := r.wait(t); !errors.Is(err, context.Canceled) {
 		t.Errorf("Run returned %v", err)
+	}
+}
+
+// brokenForm panics when it is asked for.
+type brokenForm struct{ sample.Constraint }
+
+func (brokenForm) Need() int { panic("broken") }
+
+// A request that panics frees its slot and is counted out: the end waits for none.
+func TestPanicIsCounted(t *testing.T) {
+	alone(t)
+	s := newTestServer(t, Config{})
+	func() {
+		defer func() { _ = recover() }() // as net/http does
+		r := engine.Request{Prompt: []int32{42}, MaxTokens: 3, Sampling: sample.Defaults(), Logprobs: -1, Constraint: brokenForm{}}
+		_, err := s.generate(t.Context(), sharedEngine(t), job{Request: r}, func(segment, engine.Timings) error { return nil })
+		t.Errorf("it did not panic: %v", err)
+	}()
+	if n, st := s.metrics.inFlight(), sharedEngine(t).Stats(); n != 0 || st.Running != 0 {
+		t.Errorf("%d requests are counted, %d in slots", n, st.Running)
 	}
 }

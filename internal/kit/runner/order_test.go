@@ -28,7 +28,7 @@ repeats: 4
 // Two arms that can't be up together: A B B A, a warm-up in every block, each block a
 // start of its own, and a row says which, and how many requests came before.
 func TestBlocks(t *testing.T) {
-	c := started(t, two)
+	c := started(t, two+"blocks: 2\n")
 	var events []string
 	c.Progress = func(e Event) {
 		switch e.Kind {
@@ -105,7 +105,7 @@ func TestInterleaved(t *testing.T) {
 // A target that dies in block 3: its run has a row that says so, what its start had
 // left is not run, the other arm's block is. Taken up again it is all there.
 func TestTargetDiesInBlock3(t *testing.T) {
-	c := started(t, two)
+	c := started(t, two+"blocks: 2\n")
 	stops := 0
 	c.Progress = func(e Event) {
 		if e.Kind != TargetStops {
@@ -170,7 +170,7 @@ func TestArmThatDoesNotStart(t *testing.T) {
 
 // One writer in a folder.
 func TestOneWriter(t *testing.T) {
-	c := started(t, two)
+	c := started(t, two+"blocks: 2\n")
 	journal, err := row.OpenJournal(c.Dir)
 	if err != nil {
 		t.Fatal(err)

@@ -61,7 +61,7 @@ func TestGuard(t *testing.T) {
 // A first interrupt finishes the run at hand, also when it comes within a cool-down;
 // then the plan goes on where it was.
 func TestFinish(t *testing.T) {
-	c := started(t, two+"cool_down: {seconds: 0.05, before: run}\n")
+	c := started(t, two+"blocks: 2\ncool_down: {seconds: 0.05, before: run}\n")
 	finish := make(chan struct{})
 	c.Finish = finish
 	c.Progress = func(e Event) {
@@ -95,7 +95,7 @@ func TestFinish(t *testing.T) {
 // Whatever a crash leaves, the next try settles it: evidence without its row becomes
 // one, a torn line and what was half written are set aside or taken away.
 func TestAfterACrash(t *testing.T) {
-	c := started(t, two)
+	c := started(t, two+"blocks: 2\n")
 	before := map[string][]byte{}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
