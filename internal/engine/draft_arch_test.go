@@ -56,6 +56,12 @@ func TestDraftsOfOtherArchitectures(t *testing.T) {
 				defer h.Close()
 				heads = append(heads, h)
 			}
+			if len(heads) > 0 { // it is loaded where it is used
+				_, without, _ := e.HugeBytes()
+				if _, with, _ := heads[0].HugeBytes(); without >= with {
+					t.Errorf("%d bytes of weights without the block that drafts, %d with it", without, with)
+				}
+			}
 			r := rand.New(rand.NewPCG(3, 1))
 			accepted, wrong := 0, 0
 			for try := range tries {

@@ -29,6 +29,19 @@ func (o *Options) checkDrafter(f *gguf.File, c *model.Config) error {
 	return model.CheckHead(c, f)
 }
 
+// beforeHead has weights leave the model's own block that drafts out, when nobody
+// drafts with it.
+func (o *Options) beforeHead(f *gguf.File, c *model.Config, how *weights.Options) {
+	if o.Drafter == spec.KindMTP && o.Head == nil {
+		return
+	}
+	for _, t := range f.Tensors() {
+		if c.Drafts(t.Name) {
+			how.Elsewhere = append(how.Elsewhere, t.Name)
+		}
+	}
+}
+
 // openHead reads the block that drafts, if one is to: from a file of its own, whose
 // tensors are the set that it returns, or from the model's file f, whose tensors w
 // holds. All may be nil.

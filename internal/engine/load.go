@@ -88,6 +88,7 @@ func Load(ctx context.Context, f *gguf.File, o Options, progress func(done, tota
 	if err := o.beforeExperts(f, config, &how); err != nil {
 		return nil, err
 	}
+	o.beforeHead(f, config, &how)
 	w, err := weights.Load(ctx, f, how)
 	if err != nil {
 		return nil, err

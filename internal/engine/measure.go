@@ -149,8 +149,9 @@ func DemandOf(f *gguf.File, o Options) (Demand, error) {
 		tied = false
 	}
 	how := model.WeightOptions(f)
+	o.beforeHead(f, c, &how)
 	for _, t := range f.Tensors() {
-		if slices.Contains(how.Disk, t.Name) {
+		if slices.Contains(how.Disk, t.Name) || slices.Contains(how.Elsewhere, t.Name) {
 			continue
 		}
 		d.Weights += int64(t.Bytes())

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"assay/internal/engine/spec"
 	"assay/internal/gguf"
 	"assay/models/seedling"
 )
@@ -114,5 +115,29 @@ func TestDemand(t *testing.T) {
 		if _, err := DemandOf(f, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
+	}
+}
+
+// A block that drafts counts only where somebody drafts with it, and never for what a
+// token reads.
+func TestDemandOfABlockThatDrafts(t *testing.T) {
+	f, err := gguf.Open("../../../shared/models/arch/models/qwen35moe.gguf")
+	if err != nil {
+		t.Skip("the models of other architectures are not on this machine")
+	}
+	defer f.Close()
+	without, err := DemandOf(f, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	with, err := DemandOf(f, Options{Drafts: 1, Drafter: spec.KindMTP})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if without.Weights >= with.Weights || without.Memory >= with.Memory || without.Memory < without.Weights || without.PerToken != with.PerToken {
+		t.Errorf("without %+v, with %+v", without, with)
+	}
+	if a, b := without.Reads(0), with.Reads(0); a < 0.99*b || a > 1.01*b {
+		t.Errorf("a token reads %.0f bytes, and %.0f where somebody drafts", a, b)
 	}
 }

@@ -136,6 +136,9 @@ func TestAfterACrash(t *testing.T) {
 	all := whole(t, &c)
 	if r := all[7]; r.RowID != "b/measure/a1/run-008" || r.Status != row.OK {
 		t.Errorf("row 8 is %s, %s", r.RowID, r.Status)
+		if r.Error != nil {
+			t.Error(*r.Error)
+		}
 	}
 	if data, err := os.ReadFile(filepath.Join(c.Dir, row.TornFile)); err != nil || !strings.HasPrefix(string(data), `{"schema":"assay-row-1","row_id":"b/mea`) {
 		t.Errorf("the torn line: %q, %v", data, err)
