@@ -77,7 +77,7 @@ func (o *Options) beforeExperts(f *gguf.File, c *model.Config, how *weights.Opti
 	if o.ExpertRAM == 0 {
 		return nil
 	}
-	how.Elsewhere = expert.Tensors(f, c.ExpertShape())
+	how.Elsewhere = append(how.Elsewhere, expert.Tensors(f, c.ExpertShape())...)
 	r, err := o.room(f, c, *how)
 	if err != nil {
 		return err

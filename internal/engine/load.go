@@ -85,10 +85,10 @@ func Load(ctx context.Context, f *gguf.File, o Options, progress func(done, tota
 	}
 	how := model.WeightOptions(f)
 	how.Progress, how.Mmap = progress, o.Mmap
+	o.beforeHead(f, config, &how)
 	if err := o.beforeExperts(f, config, &how); err != nil {
 		return nil, err
 	}
-	o.beforeHead(f, config, &how)
 	w, err := weights.Load(ctx, f, how)
 	if err != nil {
 		return nil, err

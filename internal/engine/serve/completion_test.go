@@ -152,7 +152,6 @@ func TestStreamedAndWholeAgree(t *testing.T) {
 		"/v1/chat/completions": {`"temperature":0`, `"seed":5`},
 		"/v1/completions":      {`"temperature":0`, `"seed":6,"ignore_eos":true`},
 		"/chat/completions":    {`"seed":7`},
-		"/completions":         {`"seed":8`},
 	} {
 		for _, more := range settings {
 			prompt := chatPrompt

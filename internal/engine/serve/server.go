@@ -61,7 +61,7 @@ func New(c Config) *Server {
 		"/chat/completions":    s.chatCompletions,
 		"/v1/completions":      s.completions,
 		"/completion":          s.native,
-		"/completions":         s.completions,
+		"/completions":         s.native,
 		"/tokenize":            s.tokenize,
 		"/detokenize":          s.detokenize,
 		"/apply-template":      s.applyTemplate,
