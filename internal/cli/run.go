@@ -120,7 +120,7 @@ func newRunCommand(env *Env) *cobra.Command {
 	f.StringVar(&o.log, "log", "", "`file` that the server at --url logs to")
 	f.StringVarP(&o.modelFile, "model-file", "m", seedling.Name, modelHelp+", to start the engine with; with --url, the file whose tokenizer counts")
 	f.StringVar(&o.tokenizer, "tokenizer", "", "GGUF `file` whose tokenizer counts, if not the model's own")
-	f.StringSliceVar(&o.ctx, "ctx", []string{"512", "2K"}, "prompt `sizes` in tokens")
+	f.StringSliceVar(&o.ctx, "ctx", []string{"1K", "4K"}, "prompt `sizes` in tokens")
 	f.StringArrayVar(&o.promptFiles, "prompt-file", nil, "text `file` that is a prompt, read whole behind a nonce, instead of --ctx; may be given several times")
 	f.IntVar(&o.repeats, "repeats", 6, "measured runs of each size")
 	f.IntVar(&o.warmups, "warmups", 1, "runs before them, marked and never summarised")

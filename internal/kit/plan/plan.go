@@ -149,7 +149,7 @@ func (w WallMeter) Given() bool { return len(w.Command) > 0 || w.File != "" }
 func Defaults() Plan {
 	zero := 0.0
 	return Plan{
-		Contexts: []int{512, 2000}, Warmups: 1, Repeats: 6, MaxTokens: 128, Temperature: &zero,
+		Contexts: []int{1000, 4000}, Warmups: 1, Repeats: 6, MaxTokens: 128, Temperature: &zero,
 		RunLimit: 30 * time.Minute, Guard: DefaultGuard(),
 	}
 }
