@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -43,10 +44,15 @@ func makeCgroups(planned func(dir string) error) ([]string, error) {
 	return []string{dir}, nil
 }
 
+// made numbers the cgroups of this process. No name is used twice: a cgroup is removed
+// by the keeper and by the caller, of whom the one that comes late would else kill what
+// is in a newer one of the same name.
+var made atomic.Int64
+
 func makeBelow(own proc.Cgroup, planned func(dir string) error) (dir string, err error) {
 	parent := filepath.Join("/", own.Dirs[0])
-	for n := range 100 { // names that a caller of the same number left behind
-		dir = filepath.Join(parent, fmt.Sprintf("%s%d-%d", cgroupPrefix, os.Getpid(), n))
+	for range 100 { // names that a caller of the same number left behind
+		dir = filepath.Join(parent, fmt.Sprintf("%s%d-%d", cgroupPrefix, os.Getpid(), made.Add(1)))
 		if _, err = os.Lstat(dir); err == nil {
 			err = fs.ErrExist
 			continue
