@@ -7,10 +7,10 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -39,43 +39,43 @@ func TestParseTest(t *testing.T) {
 // The default matrix: everything in the headline column but a prompt of 4096
 // tokens on one thread, which takes too long.
 func TestPlan(t *testing.T) {
-	o := options{dir: "d", only: "Q8_0,Q4_K", columns: "huge,4k,busy", threads: "1", pairs: 5}
-	describe := func() string {
+	o := options{dir: "d", only: "Q8_0,Q4_K", columns: "huge,4k,busy", pairs: 5}
+	for _, c := range []struct {
+		threads, tests string
+		full           bool
+		want           string
+	}{
+		{"1,2", "", false, `Q8_0, column huge, threads [1 2], tests [tg128 pp512 tg128@4096]
+Q8_0, column huge, threads [2], tests [pp4096]
+Q4_K, column huge, threads [1 2], tests [tg128 pp512 tg128@4096]
+Q4_K, column huge, threads [2], tests [pp4096]
+Q8_0, column 4k, threads [2], tests [tg128 pp512]
+Q4_K, column 4k, threads [2], tests [tg128 pp512]
+Q8_0, column busy, threads [1 2], tests [tg64]`},
+		{"1", "", true, `Q8_0, column huge, threads [1], tests [tg128 pp512 pp4096 tg128@4096]
+Q4_K, column huge, threads [1], tests [tg128 pp512 pp4096 tg128@4096]
+Q8_0, column 4k, threads [1], tests [tg128 pp512 pp4096 tg128@4096]
+Q4_K, column 4k, threads [1], tests [tg128 pp512 pp4096 tg128@4096]`},
+		{"1", "tg16,pp32@8", false, `Q8_0, column huge, threads [1], tests [tg16 pp32@8]
+Q4_K, column huge, threads [1], tests [tg16 pp32@8]
+Q8_0, column 4k, threads [1], tests [tg16 pp32@8]
+Q4_K, column 4k, threads [1], tests [tg16 pp32@8]`},
+	} {
+		if runtime.NumCPU() < len(c.threads)/2+1 {
+			continue
+		}
+		o.threads, o.tests, o.full = c.threads, c.tests, c.full
 		groups, err := o.plan()
 		if err != nil {
 			t.Fatal(err)
 		}
-		var out []string
+		var got []string
 		for _, g := range groups {
-			out = append(out, g.String())
+			got = append(got, g.String())
 		}
-		return strings.Join(out, "\n")
-	}
-	// With one number of threads it is the most.
-	const one = `Q8_0, column huge, threads [1], tests [tg128 pp512 pp4096 tg128@4096]
-Q4_K, column huge, threads [1], tests [tg128 pp512 pp4096 tg128@4096]
-Q8_0, column 4k, threads [1], tests [tg128 pp512]
-Q4_K, column 4k, threads [1], tests [tg128 pp512]`
-	if got := describe(); got != one {
-		t.Errorf("got\n%s\nwant\n%s", got, one)
-	}
-	for _, c := range []struct {
-		most, full bool
-		column     string
-		want       string
-	}{
-		{false, false, "huge", "[tg128 pp512 tg128@4096]"},
-		{false, false, "user", "[]"},
-		{false, true, "user", "[tg128 pp512 pp4096 tg128@4096]"},
-	} {
-		o.full = c.full
-		if got := fmt.Sprint(o.matrix(c.column, c.most)); got != c.want {
-			t.Errorf("%+v: %s", c, got)
+		if got := strings.Join(got, "\n"); got != c.want {
+			t.Errorf("threads %s, tests %q, full %v:\n%s\nwant\n%s", c.threads, c.tests, c.full, got, c.want)
 		}
-	}
-	o.full, o.only, o.columns, o.tests = false, "IQ3_S", "huge", "tg16,pp32@8"
-	if got, want := describe(), "IQ3_S, column huge, threads [1], tests [tg16 pp32@8]"; got != want {
-		t.Errorf("got %s, want %s", got, want)
 	}
 	for want, bad := range map[string]options{
 		"-columns": {columns: "big", threads: "1", pairs: 1, only: "Q8_0"},

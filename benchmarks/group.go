@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"assay/internal/engine/machine"
+	"assay/internal/kit/stats"
 )
 
 var columnNames = []string{"huge", "4k", "user", "busy"}
@@ -93,14 +94,6 @@ func (g group) test(ctx context.Context, t test, all []runner, known []int, pair
 			return nil, err
 		}
 	}
-	around := func() {
-		for _, n := range g.threads {
-			c := cells[n]
-			c.Read = append(c.Read, reader.Read(ctx, n, 5).Passes...)
-			c.Peak = append(c.Peak, machine.Arithmetic(ctx, n, 5).Passes...)
-		}
-	}
-	around()
 	meter := newMeter(known)
 	for i := range pairs {
 		order := slices.Clone(all)
@@ -123,9 +116,14 @@ func (g group) test(ctx context.Context, t test, all []runner, known []int, pair
 				c.Theirs = append(c.Theirs, ns)
 			}
 		}
+		// What the machine gives changes within seconds, so each pair has its own.
+		for _, n := range g.threads {
+			c := cells[n]
+			c.Read = append(c.Read, middle(reader.Read(ctx, n, 5).Passes))
+			c.Peak = append(c.Peak, middle(machine.Arithmetic(ctx, n, 5).Passes))
+		}
 	}
 	foreign, steal := meter.shares()
-	around()
 	for _, r := range all {
 		c := cells[r.threads]
 		huge, rss := hugeOf(r.pid())
@@ -137,6 +135,12 @@ func (g group) test(ctx context.Context, t test, all []runner, known []int, pair
 		}
 	}
 	return out, nil
+}
+
+// middle is the median; 0 where a pass was not made.
+func middle(passes []float64) float64 {
+	s, _ := stats.Summarize(passes)
+	return s.Median
 }
 
 func (g group) startOurs(ctx context.Context, threads, context int) (*child, error) {

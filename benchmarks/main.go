@@ -255,6 +255,10 @@ func (o *options) plan() ([]group, error) {
 			files = append(files, [2]string{filepath.Join(o.dir, "synth-2.5b-"+q+".gguf"), q})
 		}
 	}
+	chosen, err := o.chosen()
+	if err != nil {
+		return nil, err
+	}
 	var groups []group
 	for _, column := range strings.Split(o.columns, ",") {
 		if !slices.Contains(columnNames, column) {
@@ -267,40 +271,39 @@ func (o *options) plan() ([]group, error) {
 				}
 				continue
 			}
-			for _, n := range threads {
-				g := group{file[0], file[1], column, []int{n}, o.matrix(column, n == threads[len(threads)-1])}
-				var err error
-				if g.tests, err = o.chosen(g.tests); err != nil {
-					return nil, err
-				}
-				if len(g.tests) > 0 {
-					groups = append(groups, g)
-				}
+			for _, g := range o.matrix(column, threads, chosen) {
+				g.file, g.name, g.column = file[0], file[1], column
+				groups = append(groups, g)
 			}
 		}
 	}
 	return groups, nil
 }
 
-// matrix are the tests of a column on one number of threads. What takes long is
-// left to the most threads, and to the headline column.
-func (o *options) matrix(column string, most bool) []test {
-	t := []test{{"tg", 128, 0}, {"pp", 512, 0}}
+// matrix is what a column measures: the chosen tests, or its own. In the headline
+// column all numbers of threads are measured in turn, so that they can be
+// compared; the long prompt is left to the most threads.
+func (o *options) matrix(column string, threads []int, chosen []test) []group {
+	answer, deep := test{"tg", 128, 0}, test{"tg", 128, 4096}
+	prompt, long := test{"pp", 512, 0}, test{"pp", 4096, 0}
+	most := threads[len(threads)-1:]
 	switch {
-	case o.full || column == "huge" && most:
-		t = append(t, test{"pp", 4096, 0}, test{"tg", 128, 4096})
+	case len(chosen) > 0:
+		return []group{{threads: threads, tests: chosen}}
+	case column == "huge" && o.full:
+		return []group{{threads: threads, tests: []test{answer, prompt, long, deep}}}
 	case column == "huge":
-		t = append(t, test{"tg", 128, 4096})
-	case !most:
-		return nil
+		return []group{{threads: threads, tests: []test{answer, prompt, deep}}, {threads: most, tests: []test{long}}}
+	case o.full:
+		return []group{{threads: most, tests: []test{answer, prompt, long, deep}}}
 	}
-	return t
+	return []group{{threads: most, tests: []test{answer, prompt}}}
 }
 
 // chosen is what -tests names instead of the matrix.
-func (o *options) chosen(matrix []test) ([]test, error) {
-	if o.tests == "" || matrix == nil {
-		return matrix, nil
+func (o *options) chosen() ([]test, error) {
+	if o.tests == "" {
+		return nil, nil
 	}
 	var out []test
 	for _, s := range strings.Split(o.tests, ",") {

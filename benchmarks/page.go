@@ -142,7 +142,7 @@ func machines(w *bytes.Buffer, all []*results, used map[int]bool) {
 			fmt.Fprintln(w, line)
 		}
 	}
-	fmt.Fprint(w, "tok/s are medians, with the smallest and the largest. The ratio is ours over theirs, taken pair by pair, then the median; in brackets the interval of the median, with its confidence. GB/s are the bytes that a token reads, keys and values included, times tok/s, and their share of what plain loads read from memory around the same runs; Gop/s the multiplications and additions with the weights, and their share of what the int8 instruction gives from registers. \"Others\" is how many processors other programs used meanwhile, and the host's other guests.\n\n")
+	fmt.Fprint(w, "tok/s are medians, with the smallest and the largest. The ratio is ours over theirs, taken pair by pair, then the median; in brackets the interval of the median, with its confidence. GB/s are the bytes that a token reads, keys and values included, times tok/s, and their share of what plain loads read from memory between the same runs; Gop/s the multiplications and additions with the weights, and their share of what the int8 instruction gives from registers. \"Others\" is how many processors other programs used meanwhile, and the host's other guests.\n\n")
 }
 
 // about names the machine, and the peer if there is one.
@@ -208,11 +208,7 @@ func (c *cell) tokS(ns []int64) []float64 {
 
 // ratios are ours over theirs, pair by pair.
 func (c *cell) ratios() []float64 {
-	var out []float64
-	for i := range min(len(c.Ours), len(c.Theirs)) {
-		out = append(out, float64(c.Theirs[i])/float64(c.Ours[i]))
-	}
-	return out
+	return pairRatios(c.tokS(c.Ours), c.tokS(c.Theirs))
 }
 
 // ratioText is the median with its interval, or with the range where there are
@@ -303,27 +299,26 @@ func scalingTable(w *bytes.Buffer, cells []placed) {
 		if c.Test.Kind == "pp" {
 			best, bestOne, what = c.Peak, one.Peak, "computes"
 		}
-		got, ours := medianRatio(c.tokS(c.Ours), one.tokS(one.Ours))
-		able, known := medianRatio(best, bestOne)
-		if !ours || !known {
-			continue
-		}
-		theirs, _ := medianRatio(c.tokS(c.Theirs), one.tokS(one.Theirs))
-		lines = append(lines, fmt.Sprintf("| %s | %s | %d | %.2f | %.2f | %s %.2f | %.0f %% |", c.File, c.Test, c.Threads, got, theirs, what, able, 100*got/able))
+		got, able := pairRatios(c.tokS(c.Ours), one.tokS(one.Ours)), pairRatios(best, bestOne)
+		theirs := pairRatios(c.tokS(c.Theirs), one.tokS(one.Theirs))
+		lines = append(lines, fmt.Sprintf("| %s | %s | %d | %.2f | %.2f | %s %.2f | %s |", c.File, c.Test, c.Threads,
+			middle(got), middle(theirs), what, middle(able), ratioText(pairRatios(got, able))))
 	}
 	if len(lines) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "What more threads give, against one:\n\n| file | test | -t | ours | llama.cpp | the machine | ours of the machine |\n|---|---|---|---|---|---|---|\n%s\n\n", strings.Join(lines, "\n"))
+	fmt.Fprintf(w, "What more threads give, against one. Runs on one and on more threads, and the machine's own limit on as many, were measured in turn; the last column is ours over the machine's, pair by pair:\n\n| file | test | -t | ours | llama.cpp | the machine | ours of the machine |\n|---|---|---|---|---|---|---|\n%s\n\n", strings.Join(lines, "\n"))
 }
 
-func medianRatio(a, b []float64) (float64, bool) {
-	x, ok := stats.Summarize(a)
-	y, ok2 := stats.Summarize(b)
-	if !ok || !ok2 || y.Median == 0 {
-		return 0, false
+// pairRatios are a over b, one by one.
+func pairRatios(a, b []float64) []float64 {
+	var out []float64
+	for i := range min(len(a), len(b)) {
+		if b[i] > 0 {
+			out = append(out, a[i]/b[i])
+		}
 	}
-	return x.Median / y.Median, true
+	return out
 }
 
 // neighbourTable says what is left of two threads when one is disturbed. The
@@ -334,15 +329,8 @@ func neighbourTable(w *bytes.Buffer, cells []placed) {
 		if c.Threads == 1 || !ok {
 			continue
 		}
-		pairs := func(one, more []int64) []float64 {
-			var out []float64
-			for i := range min(len(one), len(more)) {
-				out = append(out, float64(one[i])/float64(more[i]))
-			}
-			return out
-		}
 		fmt.Fprintf(w, "%s, %s: %d threads against one beside the same neighbour: ours %s, llama.cpp %s.\n\n", c.File, c.Test, c.Threads,
-			ratioText(pairs(one.Ours, c.Ours)), ratioText(pairs(one.Theirs, c.Theirs)))
+			ratioText(pairRatios(c.tokS(c.Ours), one.tokS(one.Ours))), ratioText(pairRatios(c.tokS(c.Theirs), one.tokS(one.Theirs))))
 	}
 }
 

@@ -37,8 +37,8 @@ type cell struct {
 	Test       test        `json:"test"`
 	Ours       []int64     `json:"ours_ns"`   // pair by pair
 	Theirs     []int64     `json:"theirs_ns"` // pair by pair
-	Read       []float64   `json:"read"`      // bytes a second that memory gave, before and after
-	Peak       []float64   `json:"peak"`      // int8 operations a second
+	Read       []float64   `json:"read"`      // bytes a second that memory gave, after each pair
+	Peak       []float64   `json:"peak"`      // int8 operations a second, after each pair
 	Foreign    *float64    `json:"foreign"`   // processors that other programs used meanwhile; null: not read
 	Steal      *float64    `json:"steal"`     // processors' time that the host gave to other guests
 	OursHuge   *int64      `json:"ours_huge"` // bytes in huge pages

@@ -68,7 +68,16 @@ func (g *generation) recall(ctx context.Context) {
 		return
 	}
 	g.slot.ids = append(g.slot.ids[:0], g.r.Prompt...)
+	t, room := g.slot.turn, g.e.rounds.room
+	t.Tokens = g.r.Prompt
+	if room.grow(t) != nil {
+		return // its first pass will say so
+	}
+	if g.e.options.ReuseDir != "" {
+		room.yield() // a file is read into pages of its own
+	}
 	n := g.e.reuse.Take(ctx, g.r.Prompt, g.slot.cache)
+	room.yield() // not before, since it may be that which was taken
 	for _, id := range g.r.Prompt[:n] {
 		g.sampler.Accept(id)
 	}

@@ -38,7 +38,8 @@ import (
 type rounds struct {
 	pass   func(stop func() bool, all []model.Sequence) error
 	closed <-chan struct{}
-	batch  int // tokens of prompts in one pass, at most
+	batch  int   // tokens of prompts in one pass, at most
+	room   *room // for keys and values; nil: nobody bounds them
 
 	mu     sync.Mutex
 	turns  []*turn // of all slots
@@ -70,6 +71,7 @@ type turn struct {
 	watched        *watched     // gets the hidden states of the tokens; nil: nobody watches
 
 	looked expert.Count // experts that its last pass asked for
+	pages  int64        // of keys and values, counted by rounds.room
 
 	taken int           // tokens that the round computed
 	took  time.Duration // this sequence's part of its time; 0: not known
@@ -121,10 +123,17 @@ func (r *rounds) join() *turn {
 }
 
 // compute hands in t and returns when a round has taken it, or its request is over
-// before that; then the sequence is as it was.
+// before that, or has no room; then the sequence is as it was.
 func (r *rounds) compute(ctx context.Context, t *turn) error {
 	if err := t.ended(); err != nil {
 		return err
+	}
+	before := t.pages
+	if err := r.room.grow(t); err != nil {
+		return err
+	}
+	if t.pages > before {
+		r.room.yield()
 	}
 	for lead := r.arrive(t); ; lead = t.lead {
 		if lead {

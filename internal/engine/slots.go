@@ -40,6 +40,7 @@ func (e *Engine) newSlots(store *kv.Store) {
 		e.all = append(e.all, s)
 		e.slots <- s
 	}
+	e.boundContexts(store)
 }
 
 // acquire takes a free slot, and waits for one if it must. Who came first is served
@@ -74,6 +75,7 @@ func (e *Engine) acquire(ctx context.Context) (s *slot, waited bool, err error) 
 func (e *Engine) release(s *slot) {
 	e.rounds.leave(s.turn)
 	s.cache.Release()
+	e.rounds.room.leave(s.turn)
 	s.turn.Sequence.Tokens, s.turn.ended, s.turn.watched = nil, nil, nil // of the request's
 	s.busy.Store(false)
 	e.slots <- s

@@ -64,3 +64,57 @@ func bf16t6(w *byte, n64 int, x *byte, xs int, routes *Route, out *float32, ldo 
 
 //go:noescape
 func bf16t1AVX2(w *byte, n64 int, x *byte, xs int, routes *Route, out *float32, ldo int)
+
+//go:noescape
+func q4_1t1(w *byte, n64 int, x *byte, xs int, routes *Route, out *float32, ldo int)
+
+//go:noescape
+func q4_1t2(w *byte, n64 int, x *byte, xs int, routes *Route, out *float32, ldo int)
+
+//go:noescape
+func q4_1t3(w *byte, n64 int, x *byte, xs int, routes *Route, out *float32, ldo int)
+
+//go:noescape
+func q4_1t4(w *byte, n64 int, x *byte, xs int, routes *Route, out *float32, ldo int)
+
+//go:noescape
+func q4_1t5(w *byte, n64 int, x *byte, xs int, routes *Route, out *float32, ldo int)
+
+//go:noescape
+func q4_1t6(w *byte, n64 int, x *byte, xs int, routes *Route, out *float32, ldo int)
+
+//go:noescape
+func q4_1t1AVX2(w *byte, n64 int, x *byte, xs int, routes *Route, out *float32, ldo int)
+
+//go:noescape
+func q5_1t1(w *byte, n64 int, x *byte, xs int, routes *Route, out *float32, ldo int)
+
+//go:noescape
+func q5_1t2(w *byte, n64 int, x *byte, xs int, routes *Route, out *float32, ldo int)
+
+//go:noescape
+func q5_1t3(w *byte, n64 int, x *byte, xs int, routes *Route, out *float32, ldo int)
+
+//go:noescape
+func q5_1t4(w *byte, n64 int, x *byte, xs int, routes *Route, out *float32, ldo int)
+
+//go:noescape
+func q5_1t5(w *byte, n64 int, x *byte, xs int, routes *Route, out *float32, ldo int)
+
+//go:noescape
+func q5_1t6(w *byte, n64 int, x *byte, xs int, routes *Route, out *float32, ldo int)
+
+//go:noescape
+func q5_1t1AVX2(w *byte, n64 int, x *byte, xs int, routes *Route, out *float32, ldo int)
+
+//go:noescape
+func decodeQ4_1AVX512(dst *float32, src *byte, nb int)
+
+//go:noescape
+func decodeQ4_1AVX2(dst *float32, src *byte, nb int)
+
+//go:noescape
+func decodeQ5_1AVX512(dst *float32, src *byte, nb int)
+
+//go:noescape
+func decodeQ5_1AVX2(dst *float32, src *byte, nb int)

@@ -31,13 +31,18 @@ func rowScratch(n int) (*[]float32, []float32) {
 }
 
 // mulDecoded is for formats whose weights are decoded to float32 first: each row
-// once, then as a row of an F32 matrix.
+// once, then as a row of an F32 matrix; for few tokens there are kernels that keep
+// what they decode in registers.
 func (m *Matrix) mulDecoded(out []float32, stride int, a *Acts, r0, r1 int, routes []Route) {
+	if m.mulsBlocks(len(routes)) {
+		m.mulFloat(out, stride, a, r0, r1, routes)
+		return
+	}
 	p, w := rowScratch(m.Cols)
 	defer rowPool.Put(p)
 	row := Matrix{Type: gguf.F32, Rows: 1, Cols: m.Cols, rowBytes: 4 * m.Cols, data: bytesOfFloats(w)}
 	for r := r0; r < r1; r++ {
-		quant.Decode(m.Type, w, m.Row(r))
+		decode(m.Type, w, m.Row(r))
 		row.mulFloat(out[r:], stride, a, 0, 1, routes)
 	}
 }

@@ -165,7 +165,7 @@ func (m *Matrix) DecodeRow(dst []float32, r int) {
 	row := m.Row(r)
 	elements, size := m.Type.Block()
 	if elements < 256 || quant.RoundingOf(m.Type) != quant.RoundQ8_K {
-		quant.Decode(m.Type, dst, row)
+		decode(m.Type, dst, row)
 		return
 	}
 	var b super

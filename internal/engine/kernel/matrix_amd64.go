@@ -3,6 +3,7 @@ package kernel
 import (
 	"sync"
 
+	"assay/internal/engine/quant"
 	"assay/internal/gguf"
 )
 
@@ -144,12 +145,43 @@ var dotKernels = [...]map[gguf.Type]*[7]dotFunc{
 		gguf.F32:  {1: f32t1AVX2},
 		gguf.F16:  {1: f16t1AVX2},
 		gguf.BF16: {1: bf16t1AVX2},
+		gguf.Q4_1: {1: q4_1t1AVX2},
+		gguf.Q5_1: {1: q5_1t1AVX2},
 	},
 	AVX512: {
 		gguf.F32:  {1: f32t1, f32t2, f32t3, f32t4, f32t5, f32t6},
 		gguf.F16:  {1: f16t1, f16t2, f16t3, f16t4, f16t5, f16t6},
 		gguf.BF16: {1: bf16t1, bf16t2, bf16t3, bf16t4, bf16t5, bf16t6},
+		gguf.Q4_1: {1: q4_1t1, q4_1t2, q4_1t3, q4_1t4, q4_1t5, q4_1t6},
+		gguf.Q5_1: {1: q5_1t1, q5_1t2, q5_1t3, q5_1t4, q5_1t5, q5_1t6},
 	},
+}
+
+// mulsBlocks says whether n tokens are best multiplied by the blocks of the file: one
+// kernel takes them all, so that nothing is decoded twice.
+func (m *Matrix) mulsBlocks(n int) bool {
+	k := dotKernels[level][m.Type]
+	return k != nil && m.Cols%64 == 0 && n < len(k) && k[n] != nil
+}
+
+// decodeFuncs decode nb blocks.
+var decodeFuncs = [...]map[gguf.Type]func(dst *float32, src *byte, nb int){
+	None:   nil,
+	AVX2:   {gguf.Q4_1: decodeQ4_1AVX2, gguf.Q5_1: decodeQ5_1AVX2},
+	AVX512: {gguf.Q4_1: decodeQ4_1AVX512, gguf.Q5_1: decodeQ5_1AVX512},
+}
+
+// decode is quant.Decode, by assembly where there is some.
+func decode(t gguf.Type, dst []float32, src []byte) {
+	f := decodeFuncs[level][t]
+	if f == nil || len(dst) == 0 {
+		quant.Decode(t, dst, src)
+		return
+	}
+	elements, size := t.Block()
+	nb := len(dst) / elements
+	_ = src[nb*size-1]
+	f(&dst[0], &src[0], nb)
 }
 
 func (m *Matrix) mulFloat(out []float32, stride int, a *Acts, r0, r1 int, routes []Route) {

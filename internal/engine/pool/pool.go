@@ -37,6 +37,8 @@ type Pool struct {
 	benches atomic.Int64
 
 	// Only Run looks at these.
+	seen   time.Time     // when now was last called
+	idle   time.Duration // of the pauses that now leaves out
 	away   int           // workers that are benched
 	window time.Time     // stalls are counted since
 	lost   time.Duration // waiting in them
@@ -79,11 +81,16 @@ const (
 	// A worker is benched for so long; twice as long each time that follows soon.
 	penaltyFirst   = 200 * time.Millisecond
 	penaltyLongest = 2 * time.Second
+
+	// A pause between two Runs of such a length is one between requests. After a
+	// longer one the neighbour may be gone.
+	idleLeast = 50 * time.Millisecond
+	idleMost  = 10 * time.Second
 )
 
 // New starts threads-1 workers. threads is at least 1.
 func New(threads int) *Pool {
-	p := &Pool{workers: make([]*worker, threads-1)}
+	p := &Pool{workers: make([]*worker, threads-1), seen: time.Now()}
 	for i := range p.workers {
 		w := &worker{wake: make(chan struct{}, 1)}
 		p.workers[i] = w
@@ -116,11 +123,22 @@ func (p *Pool) Run(chunks int, fn func(chunk int)) {
 			w.wake <- struct{}{}
 		}
 	}
-	began := time.Now()
+	began := p.now()
 	own := p.take()
 	if p.done.Load() != int32(chunks) {
 		p.wait(int32(chunks), began, own)
 	}
+}
+
+// now is a clock that stands still between requests: times on the bench are times
+// of computing, or each short request would try the worker anew.
+func (p *Pool) now() time.Time {
+	t := time.Now()
+	if gap := t.Sub(p.seen); gap > idleLeast && gap < idleMost {
+		p.idle += gap
+	}
+	p.seen = t
+	return t.Add(-p.idle)
 }
 
 // wait spins until all chunks are done, and counts it as a stall of the workers
@@ -135,7 +153,7 @@ func (p *Pool) wait(chunks int32, began time.Time, own int) {
 		if n%64 != 0 {
 			continue
 		}
-		now := time.Now()
+		now := p.now()
 		switch {
 		case start.IsZero():
 			start = now
@@ -153,7 +171,7 @@ func (p *Pool) wait(chunks int32, began time.Time, own int) {
 		}
 	}
 	if stalled {
-		p.count(began, start, time.Now())
+		p.count(began, start, p.now())
 	}
 }
 
@@ -197,7 +215,7 @@ func (p *Pool) bench(w *worker, now time.Time) {
 
 // recall takes workers back whose time is over.
 func (p *Pool) recall() {
-	now := time.Now()
+	now := p.now()
 	for _, w := range p.workers {
 		if w.benched.Load() && now.After(w.until) {
 			w.benched.Store(false)

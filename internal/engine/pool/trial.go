@@ -21,6 +21,7 @@ type mean struct {
 
 const (
 	trialTimes  = 4
+	trialPlain  = 2                      // enough where one is faster by a quarter
 	trialRecent = 100 * time.Millisecond // a stall is news for so long
 	calmFirst   = time.Second            // how long the outcome that all workers stay holds; doubled each time
 	calmLongest = 16 * time.Second
@@ -48,7 +49,7 @@ func (p *Pool) Observe(d time.Duration) {
 	if len(p.workers) == 0 {
 		return
 	}
-	now, t := time.Now(), &p.trial
+	now, t := p.now(), &p.trial
 	if p.away > 0 {
 		t.without.add(d)
 		if t.without.clear() && t.with.clear() && !t.without.below(&t.with, 97) {
@@ -62,13 +63,16 @@ func (p *Pool) Observe(d time.Duration) {
 		return
 	}
 	t.with.add(d)
-	if !t.with.clear() || now.Before(t.immune) {
+	if now.Before(t.immune) {
 		return
 	}
-	// Back from the bench: was it right to come back? Else a trial only where
-	// somebody stalled.
-	back := t.without.clear() && t.without.below(&t.with, 97)
-	if back || now.Sub(t.stall) < trialRecent {
+	// Back from the bench: was it right to come back? What is plain is known early:
+	// each pass costs. Else a trial only where somebody stalled.
+	plain := t.without.clear() && t.with.n >= trialPlain && t.without.below(&t.with, 80)
+	if !t.with.clear() && !plain {
+		return
+	}
+	if back := plain || t.without.clear() && t.without.below(&t.with, 97); back || now.Sub(t.stall) < trialRecent {
 		p.benchOne(now)
 		t.without = mean{}
 		return

@@ -39,6 +39,8 @@ type Disk struct {
 	mu    sync.Mutex
 	files []*file // the one that was not used for the longest time first
 	bytes int64
+
+	slow func(io.Writer) io.Writer // of tests: a disk that takes its time
 }
 
 type file struct {
@@ -217,13 +219,19 @@ func (d *Disk) remove(f *file) {
 	}
 }
 
-// write makes a file of a sequence, unless there is one that has it.
-func (d *Disk) write(tokens []int32, state *kv.Snapshot) (wrote bool, err error) {
+// write makes a file of a sequence, unless there is one that has it. It ends with
+// stop's error once it has one.
+func (d *Disk) write(tokens []int32, state *kv.Snapshot, stop func() error) (wrote bool, err error) {
 	d.mu.Lock()
 	var covered []*file // by the new one
+	var gone []*file    // removed by somebody else
 	for _, f := range d.files {
 		switch n := commonPrefix(f.tokens, tokens); {
 		case n == len(tokens) && (!f.whole || n == len(f.tokens)):
+			if _, err := os.Stat(f.path); errors.Is(err, fs.ErrNotExist) {
+				gone = append(gone, f)
+				continue
+			}
 			d.mu.Unlock()
 			return false, nil
 		case f.tokens != nil && n == len(f.tokens) && !f.whole:
@@ -231,11 +239,14 @@ func (d *Disk) write(tokens []int32, state *kv.Snapshot) (wrote bool, err error)
 		}
 	}
 	d.mu.Unlock()
+	for _, f := range gone {
+		d.remove(f)
+	}
 	f := &file{path: filepath.Join(d.dir, d.name(tokens)), tokens: slices.Clone(tokens), whole: state.Recurrent()}
 	if need := size(state); need > d.limit {
 		return false, fmt.Errorf("writing %s: its %d bytes are more than the limit of the folder, %d", f.path, need, d.limit)
 	}
-	if f.size, err = d.writeFile(f, state); err != nil {
+	if f.size, err = d.writeFile(f, state, stop); err != nil {
 		return false, fmt.Errorf("writing %s: %w", f.path, err)
 	}
 	for _, old := range covered {
@@ -265,8 +276,13 @@ func (d *Disk) name(tokens []int32) string {
 
 // writeFile writes to another name first, so that no half of a file is ever met. It
 // is not synced: what a crash leaves has wrong sums.
-func (d *Disk) writeFile(f *file, state *kv.Snapshot) (size int64, err error) {
+func (d *Disk) writeFile(f *file, state *kv.Snapshot, stop func() error) (size int64, err error) {
 	out, err := os.CreateTemp(d.dir, partial)
+	if errors.Is(err, fs.ErrNotExist) { // the folder has been removed
+		if err = os.MkdirAll(d.dir, 0o700); err == nil {
+			out, err = os.CreateTemp(d.dir, partial)
+		}
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -277,7 +293,11 @@ func (d *Disk) writeFile(f *file, state *kv.Snapshot) (size int64, err error) {
 		}
 	}()
 	pages, recurrent := state.Pages(), state.State()
-	w := bufio.NewWriterSize(out, 1<<20)
+	var to io.Writer = out
+	if d.slow != nil {
+		to = d.slow(out)
+	}
+	w := bufio.NewWriterSize(to, chunk)
 	if err := writeHeader(w, header{
 		Model: d.id.Model, Layout: d.id.Layout, Tokens: len(f.tokens),
 		Pages: len(pages), PageBytes: len(pages[0]), StateBytes: len(recurrent),
@@ -285,12 +305,12 @@ func (d *Disk) writeFile(f *file, state *kv.Snapshot) (size int64, err error) {
 		return 0, err
 	}
 	if len(recurrent) > 0 {
-		if err := writePiece(w, recurrent); err != nil {
+		if err := writePiece(w, recurrent, stop); err != nil {
 			return 0, err
 		}
 	}
 	for _, p := range pages {
-		if err := writePiece(w, p); err != nil {
+		if err := writePiece(w, p, stop); err != nil {
 			return 0, err
 		}
 	}

@@ -3,12 +3,16 @@ package reuse
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"assay/internal/engine/kernel"
 	"assay/internal/engine/kv"
 )
 
@@ -241,6 +245,47 @@ func TestBrokenFiles(t *testing.T) {
 	f.Close(context.Background())
 }
 
+// Files that somebody else removes are no failure: what they had is computed again,
+// the next best file is used, and what they had is written again when it leaves memory.
+func TestFilesRemovedByOthers(t *testing.T) {
+	f := open(t, filepath.Join(t.TempDir(), "d"), pageBytes, 1<<20, identity)
+	f.keep(text(1, 100))
+	f.keep(text(2, 100)) // text 1 goes to a file
+	long := append(text(1, 50), text(3, 100)...)
+	f.files(t, 1)
+	f.keep(long)
+	f.keep(text(4, 100)) // text 2 has gone, and now this
+	for _, path := range f.files(t, 3) {
+		if filepath.Base(path) == f.disk.name(long) {
+			os.Remove(path)
+		}
+	}
+	if n := f.take(t, long); n != 50 {
+		t.Errorf("%d tokens, want the 50 of the file that is left", n)
+	}
+	if s := f.Stats(); s.DiskMissing != 1 || s.DiskFailed != 0 || s.DiskEntries != 2 || f.log.String() != "" {
+		t.Errorf("%+v, log %q", s, f.log)
+	}
+	for _, path := range f.files(t, 2) {
+		os.Remove(path)
+	}
+	f.keep(text(1, 100)) // drives text 4 out, and goes itself
+	f.keep(text(5, 100))
+	f.files(t, 2)
+	if n := f.take(t, append(text(1, 100), 7)); n != 100 {
+		t.Errorf("%d tokens of what was written again, want 100", n)
+	}
+	if err := os.RemoveAll(f.dir); err != nil {
+		t.Fatal(err)
+	}
+	f.keep(text(6, 100))
+	f.files(t, 1) // text 5, in a folder that was made again
+	f.Close(context.Background())
+	if s := f.Stats(); s.SpillFailed != 0 || s.DiskFailed != 0 || f.log.String() != "" {
+		t.Errorf("%+v, log %q", s, f.log)
+	}
+}
+
 // What belongs to another model is left alone.
 func TestOtherModels(t *testing.T) {
 	dir := t.TempDir()
@@ -285,7 +330,7 @@ func FuzzReadHeader(f *testing.F) {
 	if err := writeHeader(&good, h, []int32{1, 2, 3}); err != nil {
 		f.Fatal(err)
 	}
-	if err := writePiece(&good, []byte("page")); err != nil {
+	if err := writePiece(&good, []byte("page"), func() error { return nil }); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(good.Bytes())
@@ -323,5 +368,64 @@ func TestCloseInAHurry(t *testing.T) {
 	f.Close(hurried)
 	if s := f.Stats(); s.Evicted != 3 || s.Spilled > 1 || s.Entries != 0 || s.Bytes != 0 { // one may be at it
 		t.Errorf("%+v", s)
+	}
+}
+
+// slow is a file that takes its time: what is written waits for the end of wait.
+type slow struct {
+	io.Writer
+	begun  func()
+	wait   context.Context
+	writes *atomic.Int64
+}
+
+func (s slow) Write(p []byte) (int, error) {
+	s.begun()
+	<-s.wait.Done()
+	s.writes.Add(1)
+	return s.Writer.Write(p)
+}
+
+// A large file that is being written when no time is left ends within a chunk, and
+// nothing of it stays: one of what left memory before the end, and one of what does
+// then.
+func TestCloseDuringALargeFile(t *testing.T) {
+	big := kv.Shape{Layers: []kv.Layer{{Heads: 8, Layout: kernel.KVLayout{Dim: 256, Format: kernel.KVF32}}}}
+	for name, texts := range map[string]int{"before": 2, "then": 1} {
+		t.Run(name, func(t *testing.T) {
+			f := openShape(t, t.TempDir(), 4*int64(big.PageBytes()), 1<<30, identity, big)
+			limit, end := context.WithCancel(context.Background())
+			begun := make(chan struct{})
+			var writes atomic.Int64
+			f.disk.slow = func(w io.Writer) io.Writer {
+				return slow{w, sync.OnceFunc(func() { close(begun) }), limit, &writes}
+			}
+			for seed := range texts { // the second drives the first out
+				seq := f.store.NewCache()
+				seq.Extend(4 * kv.PageSize)
+				seq.Commit()
+				f.Keep(text(seed, seq.Len()), seq)
+				seq.Release()
+			}
+			go func() {
+				<-begun
+				for closing := false; !closing; time.Sleep(time.Millisecond) {
+					f.mu.Lock()
+					closing = f.closing != nil
+					f.mu.Unlock()
+				}
+				end()
+			}()
+			f.Close(limit)
+			if n := writes.Load(); n > 2 {
+				t.Errorf("%d writes of up to %d bytes", n, chunk)
+			}
+			if names, err := os.ReadDir(f.dir); err != nil || len(names) != 0 {
+				t.Errorf("what is left: %v, %v", names, err)
+			}
+			if s := f.Stats(); s.SpillFailed != 1 || !strings.Contains(f.log.String(), "there was no time left at the end; 1024 tokens are forgotten") {
+				t.Errorf("%+v, log %q", s, f.log)
+			}
+		})
 	}
 }

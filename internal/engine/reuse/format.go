@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
 )
 
 // A file holds one sequence:
@@ -127,9 +128,19 @@ func whole(err error) error {
 	return err
 }
 
-func writePiece(w io.Writer, piece []byte) error {
-	if _, err := w.Write(piece); err != nil {
-		return err
+// chunk is how much is written between two looks at whether there is time left: a
+// page may have many megabytes.
+const chunk = 1 << 20
+
+// writePiece ends with stop's error once it has one.
+func writePiece(w io.Writer, piece []byte, stop func() error) error {
+	for part := range slices.Chunk(piece, chunk) {
+		if err := stop(); err != nil {
+			return err
+		}
+		if _, err := w.Write(part); err != nil {
+			return err
+		}
 	}
 	var sum [4]byte
 	binary.LittleEndian.PutUint32(sum[:], crc32.Checksum(piece, castagnoli))

@@ -62,6 +62,7 @@ type Stats struct {
 	SpillFailed int64 // entries that could not be, or came too fast
 	DiskHits    int64 // lookups that were answered from a file
 	DiskFailed  int64 // files that could not be used
+	DiskMissing int64 // files that somebody else has removed: as good as none
 }
 
 // spillQueue is how many entries wait for the disk at most. They are out of the
@@ -167,10 +168,15 @@ func (c *Cache) Keep(tokens []int32, from *kv.Cache) {
 	}
 }
 
-// size is the bytes of a snapshot's memory.
+// size is the bytes of a snapshot's memory. A state that is a checkpoint too is there
+// once.
 func size(s *kv.Snapshot) (n int64) {
-	for _, bytes := range s.Memory() {
-		n += int64(bytes)
+	seen := map[any]bool{}
+	for id, bytes := range s.Memory() {
+		if !seen[id] {
+			seen[id] = true
+			n += int64(bytes)
+		}
 	}
 	return n
 }
@@ -216,6 +222,17 @@ func (c *Cache) evict() {
 	}
 }
 
+// Shrink gives memory back until entries hold no more than so many bytes, at once:
+// files would need it till they are written.
+func (c *Cache) Shrink(bytes int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.stats.Bytes > max(0, bytes) {
+		c.stats.Evicted++
+		c.drop(0)
+	}
+}
+
 // Stats are what the Cache did so far.
 func (c *Cache) Stats() Stats {
 	c.mu.Lock()
@@ -229,7 +246,8 @@ func (c *Cache) Stats() Stats {
 }
 
 // Close writes what is in memory to the disk, if there is one, the latest first,
-// until ctx ends, and gives all memory back. No other call may follow.
+// until ctx ends, and gives all memory back. A file that is being written then is
+// given up and removed. No other call may follow.
 func (c *Cache) Close(ctx context.Context) {
 	if c.spill != nil {
 		c.mu.Lock()

@@ -184,3 +184,44 @@ func TestRecurrentLayers(t *testing.T) {
 		t.Errorf("%+v; the entries hold %d bytes", s, held(c))
 	}
 }
+
+// What the limit bounds is what is really held, each page and state once, also where a
+// sequence's state is a checkpoint of it too, and where entries share them.
+func TestCountsEachStateOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		store := kv.NewStore(recurrent)
+		limit := rapid.Int64Range(1, 12).Draw(t, "pages") * (pageBytes + int64(recurrent.StateBytes()))
+		c := New(limit, nil, nil)
+		defer c.Close(context.Background())
+		for range rapid.IntRange(1, 8).Draw(t, "requests") {
+			all := text(rapid.IntRange(0, 2).Draw(t, "text"), 900)
+			seq := store.NewCache()
+			n := c.Take(context.Background(), all, seq)
+			for range rapid.IntRange(0, 3).Draw(t, "chunks") {
+				n = min(n+rapid.IntRange(1, 300).Draw(t, "tokens"), len(all))
+				extend(seq, all[:n])
+				seq.Checkpoint()
+			}
+			if rapid.Bool().Draw(t, "goes on") {
+				n = min(n+rapid.IntRange(0, 20).Draw(t, "tokens"), len(all))
+				extend(seq, all[:n])
+			}
+			if n == 0 {
+				seq.Release()
+				continue
+			}
+			snapshot := seq.Snapshot()
+			alone := &Cache{entries: []*entry{{nil, snapshot}}}
+			if got, want := size(snapshot), held(alone); got != want {
+				t.Fatalf("a sequence of %d tokens is said to take %d bytes, and holds %d", n, got, want)
+			}
+			fits := held(alone) <= limit
+			snapshot.Release()
+			c.Keep(all[:n], seq)
+			seq.Release()
+			if s := c.Stats(); s.Bytes != held(c) || s.Bytes > limit || s.Entries != len(c.entries) || fits && s.Entries == 0 {
+				t.Fatalf("%+v; the entries hold %d bytes", s, held(c))
+			}
+		}
+	})
+}

@@ -72,10 +72,11 @@ func newChatMessage(deltas []reply.Delta) chatMessage {
 }
 
 func (s *Server) readChatJob(w http.ResponseWriter, r *http.Request, e *engine.Engine) (job, *apiError) {
-	f, err := readFields(w, r)
+	f, err := s.readFields(w, r)
 	if err != nil {
 		return job{}, err
 	}
+	defer f.release()
 	j, err := readJob(f, e.Info().Vocabulary)
 	if err != nil {
 		return job{}, err

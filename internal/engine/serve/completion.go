@@ -37,10 +37,11 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request, e *engine.E
 }
 
 func (s *Server) readTextJob(w http.ResponseWriter, r *http.Request, e *engine.Engine) (job, *apiError) {
-	f, err := readFields(w, r)
+	f, err := s.readFields(w, r)
 	if err != nil {
 		return job{}, err
 	}
+	defer f.release()
 	j, err := readJob(f, e.Info().Vocabulary)
 	if err != nil {
 		return job{}, err

@@ -57,6 +57,7 @@ var errLoading = &apiError{Message: "Loading model", Type: typeUnavailable, Code
 func asAPIError(err error) *apiError {
 	var api *apiError
 	var tooLong *engine.ContextError
+	var full *engine.MemoryError
 	switch {
 	case errors.As(err, &api):
 		return api
@@ -65,6 +66,10 @@ func asAPIError(err error) *apiError {
 			Message: tooLong.Error(), Type: typeTooLong, Code: http.StatusBadRequest,
 			PromptTokens: tooLong.Prompt, Context: tooLong.Context,
 		}
+	case errors.As(err, &full) && full.Never():
+		return badRequest("%v", full)
+	case errors.As(err, &full):
+		return &apiError{Message: full.Error(), Type: typeUnavailable, Code: http.StatusServiceUnavailable, retryAfter: int(retryLeast.Seconds())}
 	case errors.Is(err, engine.ErrClosed), errors.Is(err, context.Canceled):
 		return &apiError{Message: "the server is shutting down", Type: typeUnavailable, Code: http.StatusServiceUnavailable}
 	}

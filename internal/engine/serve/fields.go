@@ -4,36 +4,34 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"math"
 	"net/http"
 	"strconv"
 )
 
-// maxBody bounds a request's body.
-const maxBody = 32 << 20
-
 // fields reads a JSON object's members by name. A member that is absent or null
 // gives the default; the first one that is wrong is kept in err, so that a
 // caller reads all it needs and checks once.
 type fields struct {
-	raw map[string]json.RawMessage
-	err *apiError
+	raw     map[string]json.RawMessage
+	err     *apiError
+	release func() // gives the body's memory back to others
 }
 
-// readFields reads a request's body, which must be one JSON object.
-func readFields(w http.ResponseWriter, r *http.Request) (*fields, *apiError) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		e := badRequest("the request's body is larger than the limit of %d bytes", tooLarge.Limit)
-		e.Code = http.StatusRequestEntityTooLarge
-		return nil, e
-	case err != nil:
-		return nil, badRequest("the request's body could not be read: %v", err)
+// readFields reads a request's body, which must be one JSON object. release has to be
+// called once it is done with.
+func (s *Server) readFields(w http.ResponseWriter, r *http.Request) (*fields, *apiError) {
+	body, release, err := s.bodies.read(w, r, s.config.Stall)
+	if err != nil {
+		return nil, err
 	}
-	return parseFields(body)
+	f, err := parseFields(body)
+	if err != nil {
+		release()
+		return nil, err
+	}
+	f.release = release
+	return f, nil
 }
 
 func parseFields(body []byte) (*fields, *apiError) {

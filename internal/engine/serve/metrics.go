@@ -72,6 +72,20 @@ func newMetrics() *metrics {
 	return m
 }
 
+// watchBodies has /metrics tell of requests that are being read.
+func (m *metrics) watchBodies(b *bodies) {
+	m.registry.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "assay", Name: "request_body_bytes", Help: "Memory of requests that are being read and parsed."}, func() float64 {
+			held, _ := b.counted()
+			return float64(held)
+		}),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "assay", Name: "request_bodies_refused_total", Help: "Requests that there was no room to read for."}, func() float64 {
+			_, refused := b.counted()
+			return float64(refused)
+		}),
+	)
+}
+
 // serves says what the engine does: how many requests at once, and who drafts, if
 // anybody does.
 func (m *metrics) serves(o engine.Options) {

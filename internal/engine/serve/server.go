@@ -30,7 +30,9 @@ type Config struct {
 	Log       io.Writer // gets a line a request
 
 	Ping  time.Duration // a stream in which nothing happens for so long gets a comment; 0 means 15 s
-	Stall time.Duration // a client that takes nothing for so long is given up; 0 means 30 s
+	Stall time.Duration // a client that takes nothing, or sends less than 64 KiB, for so long is given up; 0 means 30 s
+
+	Bodies int64 // bytes of requests that are read and parsed at a time, at most; 0 means 65 MiB
 }
 
 // Server answers requests. Until SetEngine it answers 503.
@@ -42,6 +44,7 @@ type Server struct {
 	requests atomic.Int64 // completion requests so far: their number in the log
 	logMu    sync.Mutex
 	grammars grammars
+	bodies   bodies
 }
 
 // New returns a Server that has no engine yet.
@@ -52,7 +55,11 @@ func New(c Config) *Server {
 	if c.Stall <= 0 {
 		c.Stall = 30 * time.Second
 	}
-	s := &Server{config: c, mux: http.NewServeMux(), metrics: newMetrics()}
+	if c.Bodies <= 0 {
+		c.Bodies = defaultBodies
+	}
+	s := &Server{config: c, mux: http.NewServeMux(), metrics: newMetrics(), bodies: bodies{limit: c.Bodies}}
+	s.metrics.watchBodies(&s.bodies)
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, &apiError{Message: "there is no " + r.URL.Path + " here", Type: typeNotFound, Code: http.StatusNotFound})
 	})

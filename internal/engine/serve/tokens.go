@@ -18,11 +18,12 @@ type tokenWithPiece struct {
 // tokenize is POST /tokenize. As in llama-server nothing is added by default,
 // while a completion's prompt gets a start token where the model has one.
 func (s *Server) tokenize(w http.ResponseWriter, r *http.Request, e *engine.Engine) {
-	f, err := readFields(w, r)
+	f, err := s.readFields(w, r)
 	if err != nil {
 		writeError(w, err)
 		return
 	}
+	defer f.release()
 	if f.get("content") == nil {
 		f.fail("content", "missing (want a string)")
 	}
@@ -62,11 +63,12 @@ func pieceValue(piece []byte) any {
 
 // detokenize is POST /detokenize. Special tokens are written out.
 func (s *Server) detokenize(w http.ResponseWriter, r *http.Request, e *engine.Engine) {
-	f, err := readFields(w, r)
+	f, err := s.readFields(w, r)
 	if err != nil {
 		writeError(w, err)
 		return
 	}
+	defer f.release()
 	raw := f.get("tokens")
 	if raw == nil {
 		f.fail("tokens", "missing (want an array of token ids)")
@@ -81,11 +83,12 @@ func (s *Server) detokenize(w http.ResponseWriter, r *http.Request, e *engine.En
 
 // applyTemplate is POST /apply-template: the prompt that a chat request makes.
 func (s *Server) applyTemplate(w http.ResponseWriter, r *http.Request, e *engine.Engine) {
-	f, err := readFields(w, r)
+	f, err := s.readFields(w, r)
 	if err != nil {
 		writeError(w, err)
 		return
 	}
+	defer f.release()
 	prompt, _, err := renderPrompt(f, e, &form{})
 	if err != nil {
 		writeError(w, err)
