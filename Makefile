@@ -58,7 +58,7 @@ check-wide: fuzz ## slow checks: fuzzing, wide random tests, official clients an
 	tools/peers/openai_client.sh
 	tools/peers/templates.sh
 	tools/peers/llama_cpp_python.sh
-	tools/peers/gemma3.sh
+	tools/peers/real_models.sh
 	tools/peers/llama_server.sh
 	tools/peers/three_arms.sh
 	tools/peers/ollama.sh

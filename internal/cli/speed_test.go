@@ -71,20 +71,3 @@ func TestMeanAndDeviation(t *testing.T) {
 		t.Errorf("%g, %g", m, d)
 	}
 }
-
-// Expectations are the read rate over the bytes, times the efficiency.
-func TestFitExpect(t *testing.T) {
-	read := 10.0
-	r := &fitReport{Context: 8192, Read: &read, Efficiency: 0.5}
-	r.demand = engine.Demand{Weights: 1e9, Memory: 1e9, PerToken: 100e6, KVPosition: 1e5}
-	r.expect()
-	if len(r.Speeds) != 3 || r.Speeds[0].Bound != 100 || r.Speeds[0].Expected != 50 || r.Speeds[1].Depth != 4096 || r.Speeds[2].Depth != 8191 {
-		t.Fatalf("%+v", r.Speeds)
-	}
-	if want := int64(100e6 + 4096*1e5); r.Speeds[1].Bytes != want {
-		t.Errorf("%d bytes at depth 4096, want %d", r.Speeds[1].Bytes, want)
-	}
-	if got := fitDepths(2); !slices.Equal(got, []int{0, 1}) {
-		t.Errorf("depths of a context of 2: %v", got)
-	}
-}

@@ -63,6 +63,7 @@ func trained(e *Engine) {
 }
 
 func trainWindow(a *ahead) {
+	a.choose.Measured(0, 0, 0, time.Millisecond) // it wants two rounds without drafts first
 	for k := range len(a.guesses) + 1 {
 		a.choose.Measured(k, k, 0, time.Millisecond)
 	}

@@ -20,15 +20,23 @@ const closeWrites = 10 * time.Second
 
 // reuseBytes is the limit that was asked for, in bytes.
 func reuseBytes(asked int64) int64 {
-	const most, unknown = 1 << 30, 256 << 20
 	if asked != ReuseAuto {
 		return asked
 	}
 	free, err := expert.Machine(string(os.PathSeparator)).Free()
-	if err != nil {
+	return autoReuse(asked, free.Bytes, err == nil)
+}
+
+// autoReuse is that, where so much is free.
+func autoReuse(asked, free int64, known bool) int64 {
+	const most, unknown = 1 << 30, 256 << 20
+	switch {
+	case asked != ReuseAuto:
+		return asked
+	case !known:
 		return unknown
 	}
-	return min(free.Bytes/8, most)
+	return min(free/8, most)
 }
 
 func openReuse(f *gguf.File, store *kv.Store, o Options) (*reuse.Cache, error) {

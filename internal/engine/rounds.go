@@ -34,12 +34,18 @@ import (
 // leastPrompt tokens: reading a long prompt slows down what others write to no less
 // than about a quarter, and goes on in every round.
 //
+// What a round with prompts in it took says nothing of drafts. So where tokens are
+// drafted, prompts wait for one round after measureAfter such ones: else nothing would
+// be known of drafts, nor of rounds without prompts, as long as prompts keep coming.
+//
 // What a round takes changes no token of any sequence, only the time.
 type rounds struct {
 	pass   func(stop func() bool, all []model.Sequence) error
 	closed <-chan struct{}
 	batch  int   // tokens of prompts in one pass, at most
 	room   *room // for keys and values; nil: nobody bounds them
+	drafts bool  // tokens are drafted, which has to be measured
+	mixed  int   // rounds of both kinds since the last without prompts; guarded by mu
 
 	mu     sync.Mutex
 	turns  []*turn // of all slots
@@ -333,6 +339,9 @@ func (r *rounds) stopped() bool {
 	return true
 }
 
+// measureAfter costs prompts little: a round without them is a short one.
+const measureAfter = 16
+
 // gather chooses what the round takes from those that are ready; the others stay.
 func (r *rounds) gather() {
 	prompts, writing := 0, 0
@@ -352,6 +361,15 @@ func (r *rounds) gather() {
 		}
 	}
 	budget := r.pace.prompts(r.batch, model.MaxBatch-writing, writing > 0)
+	switch {
+	case prompts == 0:
+		r.mixed = 0
+	case writing == 0:
+	case r.drafts && r.mixed >= measureAfter:
+		r.mixed, budget = 0, 0
+	default:
+		r.mixed++
+	}
 	for _, t := range r.ready {
 		if !t.prompt {
 			continue

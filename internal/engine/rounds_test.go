@@ -259,6 +259,44 @@ func TestRoundsShare(t *testing.T) {
 	}
 }
 
+// Where tokens are drafted, what a round without prompts takes is measured now and then,
+// also while somebody reads one all the time, which goes on.
+func TestRoundsAreMeasuredBesidePrompts(t *testing.T) {
+	p := newPasses(2, 512)
+	p.drafts = true
+	p.during = func([]model.Sequence) error { time.Sleep(2 * time.Millisecond); return nil }
+	writer, reader := p.client(t.Context()), p.client(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
+	reader.ended = ctx.Err
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for p.ask(ctx, reader, 1000, true) == nil {
+			if n := reader.taken; n < 1 {
+				t.Errorf("%d tokens of the prompt were taken", n)
+			}
+		}
+		p.leave(reader)
+	})
+	unknown, measured := 0, 0
+	for range 150 {
+		if err := p.ask(t.Context(), writer, 1, false); err != nil {
+			t.Fatal(err)
+		}
+		if unknown++; writer.took > 0 {
+			unknown, measured = 0, measured+1
+		}
+		if unknown > measureAfter {
+			t.Fatalf("%d rounds one after the other had prompts in them", unknown)
+		}
+	}
+	p.leave(writer)
+	cancel()
+	wg.Wait()
+	if p.pace.plain == 0 || measured == 0 || reader.Sequence.Cache.Len() == 0 {
+		t.Errorf("%d of 150 rounds had no prompt; one takes %v; %d tokens of the prompt were read", measured, p.pace.plain, reader.Sequence.Cache.Len())
+	}
+}
+
 // A request that is over leaves at once when it waits, and with the end of the pass
 // when it is in one; the others go on, also when it was to run the next round.
 func TestRoundsLetGo(t *testing.T) {

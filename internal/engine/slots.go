@@ -41,6 +41,7 @@ func (e *Engine) newSlots(store *kv.Store) {
 		e.slots <- s
 	}
 	e.boundContexts(store)
+	e.rounds.drafts = e.options.Drafts > 0
 }
 
 // acquire takes a free slot, and waits for one if it must. Who came first is served

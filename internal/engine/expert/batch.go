@@ -47,7 +47,7 @@ func (s *Store) Begin(layer int, ids, uses []int32) (*Batch, error) {
 	b := s.newBatch(layer)
 	s.policy.pass(layer)
 	s.policy.tokens = s.tokens(ids, uses)
-	entries := s.entries[layer*s.shape.Experts:][:s.shape.Experts]
+	entries, lacked := s.entries[layer*s.shape.Experts:][:s.shape.Experts], 0
 	for i, id := range ids {
 		e, n := &entries[id], int32(1)
 		if uses != nil {
@@ -56,9 +56,15 @@ func (s *Store) Begin(layer int, ids, uses []int32) (*Batch, error) {
 		s.policy.use(e, n)
 		s.stats.Lookups++
 		e.lookups++
+		if e.state != ready || e.ahead {
+			lacked++
+		}
 		if e.state == ready {
 			s.stats.Hits++
 			b.atHand++
+		}
+		if e.guess > 0 {
+			s.judge(&s.layers[layer], e, true)
 		}
 		if e.ahead {
 			s.stats.AheadUsed++
@@ -72,6 +78,7 @@ func (s *Store) Begin(layer int, ids, uses []int32) (*Batch, error) {
 		}
 	}
 	s.settle(layer)
+	s.missing += (float64(lacked) - s.missing) / missingMean
 	if len(b.want) > 0 {
 		s.batches = append(s.batches, b)
 		s.serve()

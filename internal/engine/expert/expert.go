@@ -106,6 +106,7 @@ type Store struct {
 	open    int // batches
 	closed  bool
 	policy  policy
+	missing float64 // experts that a layer lacks when it is asked for, in the mean; what was read ahead counts
 	stats   Stats
 }
 
@@ -132,8 +133,10 @@ type origin struct {
 
 // layer is what changes of a layer.
 type layer struct {
-	class *class // nil: it has no experts
-	ahead int    // its experts that were read ahead and not asked for since
+	class   *class   // nil: it has no experts
+	records []record // of guesses, by rank
+	guesses int      // its experts that were guessed and not asked for since
+	passes  int      // that asked whether to guess
 }
 
 type state uint8
@@ -148,9 +151,10 @@ const (
 type entry struct {
 	index   int32 // layer*experts + expert
 	state   state
-	left    int8 // parts still to be read
-	begun   bool // a reader has taken one of its parts
-	ahead   bool // read before it was asked for, and not used since
+	left    int8  // parts still to be read
+	begun   bool  // a reader has taken one of its parts
+	ahead   bool  // read before it was asked for, and not used since
+	guess   int32 // rank of the guess that it will be asked for, and 1; 0: none
 	refs    int32
 	slot    *slot
 	lookups int64
@@ -277,7 +281,7 @@ func (s *Store) find(f *gguf.File) error {
 			s.stage = max(s.stage, covering(g.bytes))
 			s.origins[l][p] = g
 		}
-		s.layers[l].class = s.classOf(l)
+		s.layers[l].class, s.layers[l].records = s.classOf(l), make([]record, s.shape.Used)
 	}
 	if len(s.classes) == 0 {
 		return fmt.Errorf("%s: tensor %s is missing, and those of all other layers", f.Name(), tensorName(0, gate))
@@ -375,6 +379,8 @@ type Stats struct {
 	// Read is the time that reads took, summed over those at the same time; Pack the
 	// time of repacking.
 	Read, Pack time.Duration
+	// Guesses of Ahead of experts that were not in memory, and those that came true.
+	Guessed, GuessedRight int64
 	// Experts read ahead; how many of them a batch asked for later, and how many
 	// were dropped before that.
 	AheadRead, AheadUsed, AheadWasted int64

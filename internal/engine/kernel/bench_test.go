@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"assay/internal/engine/quant"
@@ -11,7 +12,7 @@ import (
 
 // BenchmarkMul multiplies matrices that stay in the second-level cache.
 func BenchmarkMul(b *testing.B) {
-	for _, typ := range append(floatFormats, quantFormats...) {
+	for _, typ := range slices.Concat(floatFormats, quantFormats, []gguf.Type{gguf.Q4_1, gguf.Q5_1}) {
 		for _, n := range []int{1, 2, 4, 6, 8, 64} {
 			b.Run(fmt.Sprintf("%s/%d", typ, n), func(b *testing.B) {
 				benchmarkMul(b, typ, 256, 1024, n)

@@ -30,20 +30,26 @@ func rowScratch(n int) (*[]float32, []float32) {
 	return p, (*p)[:n]
 }
 
+// decodedBytes is how much mulDecoded decodes at once: it should stay in the
+// second-level cache while tokens pass by, a few of which stay in the first.
+const decodedBytes = 128 << 10
+
 // mulDecoded is for formats whose weights are decoded to float32 first: each row
-// once, then as a row of an F32 matrix; for few tokens there are kernels that keep
-// what they decode in registers.
+// once, some rows at a time, then as an F32 matrix; for few tokens there are kernels
+// that keep what they decode in registers.
 func (m *Matrix) mulDecoded(out []float32, stride int, a *Acts, r0, r1 int, routes []Route) {
 	if m.mulsBlocks(len(routes)) {
 		m.mulFloat(out, stride, a, r0, r1, routes)
 		return
 	}
-	p, w := rowScratch(m.Cols)
+	step := min(r1-r0, max(1, decodedBytes/(4*m.Cols)))
+	p, w := rowScratch(step * m.Cols)
 	defer rowPool.Put(p)
-	row := Matrix{Type: gguf.F32, Rows: 1, Cols: m.Cols, rowBytes: 4 * m.Cols, data: bytesOfFloats(w)}
-	for r := r0; r < r1; r++ {
-		decode(m.Type, w, m.Row(r))
-		row.mulFloat(out[r:], stride, a, 0, 1, routes)
+	rows := Matrix{Type: gguf.F32, Rows: step, Cols: m.Cols, rowBytes: 4 * m.Cols, data: bytesOfFloats(w)}
+	for ; r0 < r1; r0 += step {
+		n := min(step, r1-r0)
+		decode(m.Type, w[:n*m.Cols], m.data[r0*m.rowBytes:][:n*m.rowBytes])
+		rows.mulFloat(out[r0:], stride, a, 0, n, routes)
 	}
 }
 

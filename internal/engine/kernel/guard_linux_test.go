@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"assay/internal/engine/quant"
+	"assay/internal/gguf"
 )
 
 // atPageEnd is a copy of b that ends where a page begins which can't be touched.
@@ -47,14 +49,25 @@ func as[T any](b []byte) []T {
 // behind the results: all of them end where touching is fatal.
 func TestMulStaysInside(t *testing.T) {
 	atEachLevel(t, func(t *testing.T) {
-		for _, typ := range append(floatFormats, quantFormats...) {
-			cols, rows := 256, 35
+		type shape struct {
+			typ  gguf.Type
+			cols int
+		}
+		var shapes []shape
+		for _, typ := range slices.Concat(floatFormats, quantFormats, decodedFormats) {
+			cols := 256
 			switch elements, _ := typ.Block(); elements {
 			case 32:
 				cols = 7 * 32 // ends in half a pair
 			case 1:
 				cols = 128
 			}
+			shapes = append(shapes, shape{typ, cols})
+		}
+		// Kernels of their own take these only in twos.
+		shapes = append(shapes, shape{gguf.Q4_1, 3 * 64}, shape{gguf.Q5_1, 3 * 64})
+		for _, s := range shapes {
+			typ, cols, rows := s.typ, s.cols, 35
 			r := rand.New(rand.NewPCG(9, uint64(typ)))
 			data := randomRows(r, typ, rows, cols)
 			for _, n := range []int{1, 2, 3, 5, 6, 8, 13} {

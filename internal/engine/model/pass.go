@@ -134,6 +134,7 @@ func NewPass(m *Model, p *pool.Pool) *Pass {
 	for i, l := range m.layers {
 		s.runners = append(s.runners, l.bind(s, i))
 	}
+	s.foresee()
 	s.ends = m.ending.bind(s)
 	s.stages.embed, s.stages.output, s.stages.copy = s.embed, s.output, s.copyLogits
 	return s

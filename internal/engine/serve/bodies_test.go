@@ -107,6 +107,11 @@ func TestBodyStalls(t *testing.T) {
 	if status := <-answer; status != http.StatusRequestTimeout {
 		t.Errorf("status %d, want 408", status)
 	}
+	// An answer that takes longer than that is another matter.
+	a := ask[received](t, s.url+"/v1/completions", `{"prompt":"Once","max_tokens":600,"ignore_eos":true}`)
+	if a.Usage.CompletionTokens != 600 {
+		t.Errorf("%d tokens of the answer", a.Usage.CompletionTokens)
+	}
 	if held, _ := s.bodies.counted(); held != 0 {
 		t.Errorf("%d bytes are still held", held)
 	}

@@ -51,6 +51,7 @@ func (m *metrics) watch(e *engine.Engine) {
 	gauge("reuse_disk_bytes", "Bytes of their files.", func(s engine.Stats) float64 { return float64(s.Reuse.DiskBytes) })
 	counter("reuse_disk_hits_total", "Prompts whose beginning was read from disk.", func(s engine.Stats) float64 { return float64(s.Reuse.DiskHits) })
 	counter("reuse_disk_failed_total", "Files that could not be used.", func(s engine.Stats) float64 { return float64(s.Reuse.DiskFailed) })
+	counter("reuse_disk_missing_total", "Files that somebody else had removed.", func(s engine.Stats) float64 { return float64(s.Reuse.DiskMissing) })
 	counter("reuse_spilled_total", "Sequences written to disk.", func(s engine.Stats) float64 { return float64(s.Reuse.Spilled) })
 	counter("reuse_spill_failed_total", "Sequences that could not be written, or came too fast.", func(s engine.Stats) float64 { return float64(s.Reuse.SpillFailed) })
 }

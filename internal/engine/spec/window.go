@@ -10,8 +10,13 @@ import "time"
 // time(k) what drafting k tokens and the pass over k+1 took. Both are learnt; what
 // was not tried yet is drawn as a line through what was. It takes the k with the
 // best rate, and none where even that would be little better than none. Then it
-// tries one draft now and then, after longer and longer pauses, as long as all
-// tries together have cost less than a hundredth of the time.
+// tries one draft now and then, after longer and longer pauses.
+//
+// Where drafts pay nearly, luck makes them look as if they did, and the best of many
+// k is the luckiest. So what drafting cost beyond what it gained is counted: while that
+// is more than a hundredth of all the time and half a plain round, nothing is drafted.
+// A round may exceed it by what it loses itself. What drafts gained may be lost again,
+// up to some plain rounds, so that bad luck doesn't end what pays.
 //
 // The same measurements lead to the same choices. Times belong to the machine and
 // stay over sequences; it belongs to one goroutine.
@@ -26,7 +31,7 @@ type Window struct {
 	pause, wait int     // plain rounds after the next failed try; until the next try
 	since       int     // rounds since a plain one
 	total       float64 // seconds of all rounds
-	loss        float64 // seconds that drafting has cost in all, less what it gained; at least 0
+	loss        float64 // seconds that drafting has cost, less what it gained; below 0: it has gained
 }
 
 const (
@@ -34,10 +39,14 @@ const (
 	memory      = 0.96 // what evidence of one draft keeps when the next comes: the last 25 count
 	unknown     = 0.5  // how likely the first draft is right, before there is evidence
 	priorN      = 2    // for how many drafts that counts, and what is forgotten
-	pauseFirst  = 12
-	pauseMost   = 256
-	refresh     = 64   // rounds after which the time without drafts is measured again
-	share       = 0.01 // of the time that tries may cost
+	plainFirst  = 2    // plain rounds before the first try: one alone may have been disturbed
+	pauseFirst  = 8
+	pauseMost   = 64
+	refresh     = 64   // rounds after which the time without drafts is measured again;
+	refreshEach = 16   // the first times after so many for each that is known
+	share       = 0.01 // of the time that drafting may lose
+	freely      = 0.5  // plain rounds that it may lose besides
+	credit      = 8    // plain rounds of what it gained that it may lose
 	rememberTry = 0.25 // what evidence keeps over a pause
 )
 
@@ -46,12 +55,13 @@ func NewWindow(most int) *Window {
 	return &Window{most: min(most, MaxDrafts), prior: unknown, pause: pauseFirst}
 }
 
-// Begin starts a sequence: what was learnt about the last one's text counts less,
-// and drafting may be tried at once.
+// Begin starts a sequence: what was learnt about the last one's text counts less, and
+// pauses are shorter, but where the last ones all failed not as short as at first.
 func (w *Window) Begin() {
 	w.forget()
 	w.prior = (w.prior + unknown) / 2
-	w.pause, w.wait = pauseFirst, 0
+	w.pause = max(pauseFirst, w.pause/2)
+	w.wait = min(w.wait, w.pause)
 }
 
 // forget lets the evidence weigh less than what comes.
@@ -65,13 +75,17 @@ func (w *Window) forget() {
 
 // Want is how many tokens to draft for the next round.
 func (w *Window) Want() int {
-	if w.most < 1 || w.passes[0].n == 0 || w.since >= refresh {
+	plain := &w.passes[0]
+	switch {
+	case w.most < 1 || plain.n < plainFirst || w.since >= min(refresh, refreshEach*plain.n):
+		return 0
+	case w.loss > share*w.total+freely*plain.usual():
 		return 0
 	}
 	if k := w.best(); k > 0 {
 		return k
 	}
-	if w.wait > 0 || w.loss > share*w.total+w.passes[0].middle() {
+	if w.wait > 0 {
 		return 0
 	}
 	return 1
@@ -97,7 +111,7 @@ func (w *Window) Measured(drafts, right int, drafting, pass time.Duration) {
 			w.hits[i]++
 		}
 	}
-	w.loss = max(0, w.loss+d+p-float64(1+right)*w.passes[0].middle())
+	w.lost(drafts, right)
 	if w.best() > 0 {
 		w.pause = pauseFirst
 		return
@@ -108,6 +122,14 @@ func (w *Window) Measured(drafts, right int, drafting, pass time.Duration) {
 	}
 	w.wait = w.pause
 	w.pause = min(2*w.pause, pauseMost)
+}
+
+// lost counts what such a round usually takes beyond plain ones of the same tokens. A
+// pass takes no longer than as many plain ones, or something disturbs it.
+func (w *Window) lost(drafts, right int) {
+	plain := w.passes[0].usual()
+	took := w.drafts[drafts].usual() + min(w.passes[drafts].usual(), float64(1+drafts)*plain)
+	w.loss = max(w.loss+took-float64(1+right)*plain, -credit*plain)
 }
 
 // accepted is how likely draft k is right if those before it are, and draft k-1 is
@@ -127,41 +149,50 @@ func (w *Window) best() int {
 	if tried == 0 {
 		return 0
 	}
-	plain := w.passes[0].middle()
+	plain := w.passes[0].usual()
 	best, rate := 0, pays/plain
 	tokens, all, p := 1.0, 1.0, w.prior
 	for k := 1; k <= min(w.most, 2*tried); k++ {
 		p = w.accepted(k, p)
 		all *= p
 		tokens += all
-		if r := tokens / w.time(k, tried); r > rate {
+		if r := tokens / w.time(k); r > rate {
 			best, rate = k, r
 		}
 	}
 	return best
 }
 
-// time is about what a round of k drafts takes; tried is the longest that was.
-func (w *Window) time(k, tried int) float64 {
-	if w.passes[k].n > 0 {
-		return w.took(k)
+// time is about what a round of k drafts takes. A single one counts for no more than
+// the others let expect: if it was disturbed, k would not be tried again.
+func (w *Window) time(k int) float64 {
+	switch w.passes[k].n {
+	case 0:
+		return w.line(k)
+	case 1:
+		return min(w.took(k), w.line(k))
 	}
+	return w.took(k)
+}
+
+// line is what a round of k drafts takes by those of more and of fewer.
+func (w *Window) line(k int) float64 {
 	below, above := k-1, k+1
 	for ; below > 0 && w.passes[below].n == 0; below-- {
 	}
-	for ; above < tried && w.passes[above].n == 0; above++ {
+	for ; above <= w.most && w.passes[above].n == 0; above++ {
 	}
-	if above > tried { // a line through none and the longest
-		return w.took(0) + (w.took(tried)-w.took(0))/float64(tried)*float64(k)
+	switch {
+	case above <= w.most:
+		return w.took(below) + (w.took(above)-w.took(below))/float64(above-below)*float64(k-below)
+	case below > 0: // a line through none and the longest
+		return w.took(0) + (w.took(below)-w.took(0))/float64(below)*float64(k)
 	}
-	return w.took(below) + (w.took(above)-w.took(below))/float64(above-below)*float64(k-below)
+	return w.took(k) // nothing else was tried
 }
 
 func (w *Window) took(k int) float64 {
-	if k == 0 {
-		return w.passes[0].middle()
-	}
-	return w.passes[k].middle() + w.drafts[k].middle()
+	return w.passes[k].usual() + w.drafts[k].usual()
 }
 
 // times are the latest few, in seconds.
@@ -175,8 +206,9 @@ func (t *times) add(s float64) {
 	t.n++
 }
 
-// middle is the median, the lower one of two: what disturbs a pass makes it longer.
-func (t *times) middle() float64 {
+// usual is the third of seven, the lowest of three: what disturbs a pass makes it
+// longer.
+func (t *times) usual() float64 {
 	sorted := t.last
 	n := min(t.n, len(sorted))
 	for i := 1; i < n; i++ {
@@ -187,5 +219,5 @@ func (t *times) middle() float64 {
 	if n == 0 {
 		return 0
 	}
-	return sorted[(n-1)/2]
+	return sorted[(n-1)/3]
 }

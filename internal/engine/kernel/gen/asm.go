@@ -33,8 +33,11 @@ func (a *asm) p(format string, args ...any) {
 }
 
 // fn begins a function with the given arguments, of size bytes together.
-func (a *asm) fn(name, args string, size int) {
-	fmt.Fprintf(&a.text, "\n// func %s(%s)\nTEXT ·%s(SB), NOSPLIT, $0-%d\n", name, args, name, size)
+func (a *asm) fn(name, args string, size int) { a.fnWith(0, name, args, size) }
+
+// fnWith is fn with room on the stack, from 0(SP) on.
+func (a *asm) fnWith(room int, name, args string, size int) {
+	fmt.Fprintf(&a.text, "\n// func %s(%s)\nTEXT ·%s(SB), NOSPLIT, $%d-%d\n", name, args, name, room, size)
 	fmt.Fprintf(&a.decls, "\n//go:noescape\nfunc %s(%s)\n", name, args)
 }
 

@@ -25,10 +25,17 @@ func wholeFloat(v uint32) uint32 { return math.Float32bits(float32(v)) }
 // stepBytes are the bytes of 64 weights.
 var stepBytes = map[string]int{"f32": 256, "f16": 128, "bf16": 128, "q4_1": 2 * minimumBytes["q4_1"], "q5_1": 2 * minimumBytes["q5_1"]}
 
+func roomOf(format string) int {
+	if minimumBytes[format] > 0 {
+		return scaleRoom
+	}
+	return 0
+}
+
 const dotArgs = "w *byte, n64 int, x *byte, xs int, routes *Route, out *float32, ldo int"
 
 func dot(a *asm, format string, t int) {
-	a.fn(fmt.Sprintf("%st%d", format, t), dotArgs, 56)
+	a.fnWith(roomOf(format), fmt.Sprintf("%st%d", format, t), dotArgs, 56)
 	a.p("MOVQ w+0(FP), AX\nMOVQ n64+8(FP), DX\nMOVQ x+16(FP), CX\nMOVQ xs+24(FP), R13\nMOVQ routes+32(FP), R15")
 	for i := range t {
 		a.p("MOVLQSX %d(R15), %s\nIMULQ R13, %s\nADDQ CX, %s", 8*i, tokenRegs[i], tokenRegs[i], tokenRegs[i])
@@ -73,7 +80,7 @@ func dot(a *asm, format string, t int) {
 
 // dotAVX2 is the product with one token.
 func dotAVX2(a *asm, format string) {
-	a.fn(format+"t1AVX2", dotArgs, 56)
+	a.fnWith(roomOf(format), format+"t1AVX2", dotArgs, 56)
 	a.p("MOVQ w+0(FP), AX\nMOVQ n64+8(FP), DX\nMOVQ x+16(FP), CX\nMOVQ xs+24(FP), R13\nMOVQ routes+32(FP), R15\nMOVLQSX (R15), BX\nIMULQ R13, BX\nADDQ CX, BX")
 	for i := range 8 {
 		a.p("VXORPS Y%d, Y%d, Y%d", i, i, i)

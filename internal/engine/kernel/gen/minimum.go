@@ -30,15 +30,24 @@ func minimumConsts(a *asm) {
 	a.floatConst("sixteen", 16)
 }
 
+// scaleRoom is what these kernels need on the stack.
+const scaleRoom = 8
+
+// scales puts d and m of the block at off on the stack, as floats: from there they
+// reach all lanes by loads, which are free, where the units that compute are not.
+func scales(a *asm, off int, x string) {
+	a.p("VMOVD %d(AX), %s\nVCVTPH2PS %s, %s\nVMOVQ %s, 0(SP)", off, x, x, x, x)
+}
+
 // minimum makes the weights of the block at off in Z registers w and w+1. A block
 // has only 16 different weights, or 32: they are made once and then looked up. It
-// uses Z28 to Z31 and K1.
+// uses Z28, Z29, Z31 and K1.
 func minimum(a *asm, format string, off, w int) {
 	nibbles := off + minimumBytes[format] - 16
-	a.p("VPBROADCASTW %d(AX), Y29\nVCVTPH2PS Y29, Z29\nVPBROADCASTW %d(AX), Y30\nVCVTPH2PS Y30, Z30", off, off+2)
-	a.p("VMULPS zeroUp<>(SB), Z29, Z28\nVADDPS Z30, Z28, Z28")
+	scales(a, off, "X29")
+	a.p("VMOVUPS zeroUp<>(SB), Z28\nVMULPS.BCST 0(SP), Z28, Z28\nVADDPS.BCST 4(SP), Z28, Z28")
 	if format == "q5_1" {
-		a.p("VMULPS sixteenUp<>(SB), Z29, Z31\nVADDPS Z30, Z31, Z31")
+		a.p("VMOVUPS sixteenUp<>(SB), Z31\nVMULPS.BCST 0(SP), Z31, Z31\nVADDPS.BCST 4(SP), Z31, Z31")
 	}
 	a.p("VPMOVZXBD %d(AX), Z29", nibbles)
 	for i := range 2 { // a look-up heeds only the lowest four bits of an index
@@ -56,7 +65,8 @@ func minimum(a *asm, format string, off, w int) {
 // the number of the run and its register. It uses Y8 to Y15.
 func minimumAVX2(a *asm, format string, off int, use func(run, reg int)) {
 	nibbles := off + minimumBytes[format] - 16
-	a.p("VPBROADCASTW %d(AX), X14\nVCVTPH2PS X14, Y14\nVPBROADCASTW %d(AX), X15\nVCVTPH2PS X15, Y15", off, off+2)
+	scales(a, off, "X14")
+	a.p("VBROADCASTSS 0(SP), Y14\nVBROADCASTSS 4(SP), Y15")
 	if format == "q5_1" { // bit 0 of lane i is that of weight i, bit 8 that of weight 8+i
 		a.p("VPBROADCASTD %d(AX), Y12\nVPSRLVD countUp<>(SB), Y12, Y12", off+4)
 	}
@@ -80,7 +90,7 @@ func minimumAVX2(a *asm, format string, off int, use func(run, reg int)) {
 // decodeMinimum decodes nb blocks.
 func decodeMinimum(a *asm, format string) {
 	for _, v := range isas {
-		a.fn(fmt.Sprintf("decode%s%s%s", "Q", format[1:], v.name), "dst *float32, src *byte, nb int", 24)
+		a.fnWith(scaleRoom, fmt.Sprintf("decodeQ%s%s", format[1:], v.name), "dst *float32, src *byte, nb int", 24)
 		a.p("MOVQ dst+0(FP), DI\nMOVQ src+8(FP), AX\nMOVQ nb+16(FP), DX\nblock:")
 		if v.reg == "Z" {
 			minimum(a, format, 0, 24)

@@ -1,0 +1,110 @@
+package model
+
+import (
+	"assay/internal/engine/expert"
+	"assay/internal/engine/kernel"
+)
+
+// foreseeTokens is how many tokens a pass may have for experts to be guessed. More of
+// them want most experts anyway, and keep the disk busy.
+const foreseeTokens = 4
+
+// foresight guesses which experts a layer will want while the layer before it
+// computes its own, for the store to read them meanwhile. It asks the layer's router
+// of the stream as it is by then: what is still to be added, by those experts and by
+// the next mixer, mostly changes little. Nothing but reading follows from a guess.
+type foresight struct {
+	s      *Pass
+	store  *expert.Store
+	layer  int       // the store's number
+	norm   []float32 // [width], of the router's input
+	of     *experts
+	wants  roundings
+	in     *acts
+	normed *buffer // [n, width]
+	probs  *buffer // [n, experts]
+	biased *buffer // [n, experts]
+	chosen []int32 // [n, used]
+	weight []float32
+
+	enter, route, pick func(int)
+}
+
+// foresee has each layer of experts that a store holds guess for the next.
+func (s *Pass) foresee() {
+	var last *expertsRun
+	for _, r := range s.runners {
+		l, ok := r.(*residualRun)
+		if !ok {
+			last = nil
+			continue
+		}
+		e, ok := l.ffn.inner.(*expertsRun)
+		if from, stored := storedOf(e); ok && stored && last != nil {
+			last.next = s.foresight(e, from, l.ffn.norm)
+		}
+		last = e
+	}
+}
+
+// storedOf is where e has its experts from, if that is a store.
+func storedOf(e *expertsRun) (*stored, bool) {
+	if e == nil {
+		return nil, false
+	}
+	from, ok := e.source.(*stored)
+	return from, ok
+}
+
+func (s *Pass) foresight(e *expertsRun, from *stored, norm []float32) *foresight {
+	f := &foresight{
+		s: s, store: from.store, layer: from.layer, norm: norm, of: e.experts,
+		wants:  roundingsOf(e.router.Matrix),
+		normed: s.few("foreseen", s.m.Width), probs: s.few("foreseen router", e.n), biased: s.few("foreseen router, biased", e.n),
+		chosen: make([]int32, foreseeTokens*e.used), weight: make([]float32, foreseeTokens*e.used),
+	}
+	f.in = s.slots("foreseen", f.wants, foreseeTokens, s.m.Width)
+	f.enter, f.route, f.pick = f.normalise, f.routeChunk, f.choose
+	return f
+}
+
+// few is floats of passes that guess.
+func (s *Pass) few(use string, each int) *buffer {
+	b := s.buffers[use]
+	if b == nil {
+		b = new(buffer)
+		s.buffers[use] = b
+	}
+	if n := foreseeTokens * each; len(b.data) < n {
+		b.data = make([]float32, n)
+	}
+	return b
+}
+
+// tell tells the store what to expect, if that is of use.
+func (f *foresight) tell() {
+	n := f.s.n
+	if n > foreseeTokens || !f.store.Foresees(f.layer) {
+		return
+	}
+	f.s.pool.Run(n, f.enter)
+	f.s.pool.Run(f.of.router.chunks(), f.route)
+	f.s.pool.Run(n, f.pick)
+	f.store.Ahead(f.layer, f.chosen[:n*f.of.used])
+}
+
+func (f *foresight) normalise(t int) {
+	width := f.s.m.Width
+	h := row(f.normed.data, t, width)
+	kernel.RMSNorm(h, row(f.s.x, t, width), f.norm, f.s.m.Eps)
+	f.in.set(f.wants, t, h)
+}
+
+func (f *foresight) routeChunk(c int) {
+	f.of.router.mul(c, f.probs.data, f.in, f.s.all[:f.s.n])
+}
+
+func (f *foresight) choose(t int) {
+	n, used := f.of.n, f.of.used
+	f.of.routing.choose(row(f.probs.data, t, n), row(f.biased.data, t, n), f.chosen[t*used:][:used], row(f.weight, t, used))
+}
