@@ -67,7 +67,11 @@ def prompts(kind, model):
 
 
 def plain_weights():
-    """Has llama.cpp keep weights as they are in the file: what it packs for AMX crashes with Q4_1."""
+    """Has llama.cpp keep weights as they are in the file.
+
+    Else it packs them for AMX, where the processor has it, and with Q4_1 a decode
+    often ends in a segmentation fault (0.3.36).
+    """
     defaults = llama_cpp.llama_model_default_params
 
     def params():

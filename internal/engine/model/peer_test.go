@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strconv"
 	"testing"
 
 	"assay/internal/engine/kernel"
@@ -24,13 +25,15 @@ import (
 // llama.cpp (root mean square), so a margin of 0.2 is no more than one such error. At
 // a wider margin the exact pass is the judge: a step is wrong unless the token that it
 // says is the one that was chosen here. It may have to say so once in a hundred steps:
-// what the two passes here have in common is not to hide behind each other.
+// what the two passes here have in common is not to hide behind each other. No step
+// may be wrong, unless ASSAY_PEER_WRONG says how many, at up to twice the margin.
 func TestGreedyTextOfARealModel(t *testing.T) {
 	path := os.Getenv("ASSAY_PEER_MODEL")
 	if path == "" {
 		t.Skip("tools/peers/real_models.sh runs this")
 	}
-	const margin = 0.2 // of formats with 4 bits, as for Seedling
+	const margin = 0.2                                        // of formats with 4 bits, as for Seedling
+	allowed, _ := strconv.Atoi(os.Getenv("ASSAY_PEER_WRONG")) // 0 where it is not set
 	raw, err := os.ReadFile(os.Getenv("ASSAY_PEER_TEXTS"))
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +84,11 @@ func TestGreedyTextOfARealModel(t *testing.T) {
 					t.Logf("%.40q, token %d: %d, as is exact (%.3f ahead of %d), which is %.3f ahead of it in llama.cpp", text.Prompt, i, got, exact[got]-exact[step.IDs[0]], step.IDs[0], lead)
 				} else {
 					wrong++
-					t.Errorf("%.40q, token %d: %d, %.3f ahead of %d, which is %.3f ahead of it in llama.cpp and %.3f in the exact pass, whose best is %d",
+					say := t.Logf
+					if lead >= 2*margin {
+						say = t.Errorf
+					}
+					say("%.40q, token %d: wrong: %d, %.3f ahead of %d, which is %.3f ahead of it in llama.cpp and %.3f in the exact pass, whose best is %d",
 						text.Prompt, i, got, logits[got]-logits[step.IDs[0]], step.IDs[0], lead, exact[step.IDs[0]]-exact[got], best)
 				}
 			}
@@ -93,6 +100,9 @@ func TestGreedyTextOfARealModel(t *testing.T) {
 	}
 	t.Logf("of %d tokens %d are llama.cpp's, %d are near ties (under %g) that fall the other way, %d are beyond that and exact where llama.cpp's are not, %d are wrong",
 		steps, same, ties, margin, ours, wrong)
+	if wrong > allowed {
+		t.Errorf("%d steps are wrong, want at most %d", wrong, allowed)
+	}
 	if 100*ours > steps {
 		t.Errorf("llama.cpp's tokens are not the exact ones at more than one step in a hundred")
 	}
