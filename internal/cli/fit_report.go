@@ -6,7 +6,6 @@ import (
 	"text/tabwriter"
 
 	"assay/internal/engine"
-	"assay/internal/gguf"
 )
 
 // fitReport is what fit found; its JSON is the command's --json.
@@ -61,14 +60,8 @@ type fitSpeed struct {
 	Expected *float64 `json:"expected_tok_s"` // times efficiency; null where experts are read from the disk
 }
 
-func newFitReport(f *gguf.File, n engine.Need, o engine.Options) *fitReport {
-	r := &fitReport{asked: o.ExpertRAM, mmap: o.Mmap}
-	r.fill(f.Name(), n)
-	return r
-}
-
-func (r *fitReport) fill(file string, n engine.Need) {
-	r.need, r.File, r.Speeds = n, file, []fitSpeed{}
+func newFitReport(file string, n engine.Need, o engine.Options) *fitReport {
+	r := &fitReport{need: n, File: file, Speeds: []fitSpeed{}, asked: o.ExpertRAM, mmap: o.Mmap}
 	r.Context, r.Slots, r.PerToken = n.Context, n.Slots, n.PerToken
 	r.Weights, r.Memory, r.Drafts, r.Buffers, r.Reserve, r.Total = n.Weights, n.Dense, n.Drafts, n.Buffers, n.Reserve, n.Total()
 	r.KV, r.KVType, r.KVPosition = n.KV(), n.KVType, n.KVPosition
@@ -82,6 +75,7 @@ func (r *fitReport) fill(file string, n engine.Need) {
 			r.Experts.Hit, r.Experts.HitWhy = &all, ""
 		}
 	}
+	return r
 }
 
 // partial says that some experts will have to be read from the disk.

@@ -66,8 +66,8 @@ func TestFitAdvice(t *testing.T) {
 		if c.change != nil {
 			c.change(&n)
 		}
-		r := &fitReport{need: n, asked: c.asked, Free: &c.free, FreeFrom: "x"}
-		r.fill("m.gguf", n)
+		r := newFitReport("m.gguf", n, engine.Options{ExpertRAM: c.asked})
+		r.Free, r.FreeFrom = &c.free, "x"
 		r.judge()
 		var b strings.Builder
 		if err := r.print(&b); err != nil || !strings.Contains(b.String(), c.want) {

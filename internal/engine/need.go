@@ -2,7 +2,6 @@ package engine
 
 import (
 	"math"
-	"math/bits"
 
 	"assay/internal/engine/expert"
 	"assay/internal/engine/kv"
@@ -95,9 +94,7 @@ func draftBytes(c *model.Config, shape kv.Shape, o Options) int64 {
 	}
 	slot := 4 * int64(1+o.Drafts) * int64(c.Vocabulary)
 	if o.Drafter != spec.KindMTP {
-		const orders, entry, most = 4, 8, 1 << 16 // as spec.Suffix has them
-		slot += orders*entry*min(most, int64(1)<<bits.Len(uint(o.Context-1))) + 4*int64(o.Context)
-		return int64(o.Slots) * slot
+		return int64(o.Slots) * (slot + spec.SuffixBytes(o.Context))
 	}
 	slot += 4 * int64(max(o.Batch, 1+o.Drafts)*c.Width+c.Vocabulary)
 	attends := 0

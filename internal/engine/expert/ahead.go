@@ -4,8 +4,7 @@ import "container/heap"
 
 const (
 	// sure is the share of guesses that must have come true for experts to be read by
-	// them. Reading what nobody wants takes the disk from what somebody waits for: see
-	// docs/larger-than-memory.md for what each of both costs.
+	// them. Reading what nobody wants takes the disk from what somebody waits for.
 	sure = 0.75
 	// someGuesses is how many it takes to tell, and manyGuesses how many count.
 	someGuesses, manyGuesses = 32, 128

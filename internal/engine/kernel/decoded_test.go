@@ -11,10 +11,15 @@ import (
 	"assay/internal/gguf"
 )
 
+// otherBits says whether two floats are not the same bits; numbers that are none need not be.
+func otherBits(g, w float32) bool {
+	return math.Float32bits(g) != math.Float32bits(w) && (g == g || w == w)
+}
+
 func sameBits(t *testing.T, what string, got, want []float32) {
 	t.Helper()
 	for i, w := range want {
-		if g := got[i]; math.Float32bits(g) != math.Float32bits(w) && (g == g || w == w) {
+		if g := got[i]; otherBits(g, w) {
 			t.Fatalf("%s: value %d is %g (%#x), want %g (%#x)", what, i, g, math.Float32bits(g), w, math.Float32bits(w))
 		}
 	}

@@ -18,8 +18,8 @@ func (s *Snapshot) Reach(n int) int {
 // Recurrent says whether the snapshot remembers what can't be cut short anywhere.
 func (s *Snapshot) Recurrent() bool { return s.store.zero != nil }
 
-// Memory lists what the snapshot holds, and the bytes of each. What several snapshots
-// share has one name in all of them.
+// Memory lists what the snapshot holds, each thing once, and its bytes. What several
+// snapshots share has one name in all of them.
 func (s *Snapshot) Memory() iter.Seq2[any, int] {
 	return func(yield func(any, int) bool) {
 		for _, p := range s.pages {
@@ -36,7 +36,9 @@ func (s *Snapshot) Memory() iter.Seq2[any, int] {
 				return
 			}
 		}
-		yield(s.state, bytes)
+		if last := len(s.kept) - 1; last < 0 || s.kept[last].state != s.state {
+			yield(s.state, bytes)
+		}
 	}
 }
 

@@ -227,8 +227,12 @@ func (r *expertsRun) routeChunk(job int) {
 
 // pickToken chooses the experts of token t.
 func (r *expertsRun) pickToken(t int) {
-	x := r.moe
-	r.choose(row(r.probs.data, t, r.n), row(r.biased.data, t, r.n), x.chosen[t*r.used:][:r.used], row(x.weight, t, r.used))
+	r.experts.pick(t, r.probs, r.biased, r.moe.chosen, r.moe.weight)
+}
+
+// pick chooses the experts of token t, from the router's outputs in row t of probs.
+func (e *experts) pick(t int, probs, biased *buffer, chosen []int32, weight []float32) {
+	e.choose(row(probs.data, t, e.n), row(biased.data, t, e.n), chosen[t*e.used:][:e.used], row(weight, t, e.used))
 }
 
 // gateUpChunk computes a chunk of the rows of one expert's gate or up.

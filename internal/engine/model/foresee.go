@@ -68,18 +68,8 @@ func (s *Pass) foresight(e *expertsRun, from *stored, norm []float32) *foresight
 	return f
 }
 
-// few is floats of passes that guess.
-func (s *Pass) few(use string, each int) *buffer {
-	b := s.buffers[use]
-	if b == nil {
-		b = new(buffer)
-		s.buffers[use] = b
-	}
-	if n := foreseeTokens * each; len(b.data) < n {
-		b.data = make([]float32, n)
-	}
-	return b
-}
+// few is a buffer of so many floats a token, of passes that guess.
+func (s *Pass) few(use string, each int) *buffer { return s.shared(use, foreseeTokens*each) }
 
 // tell tells the store what to expect, if that is of use.
 func (f *foresight) tell() {
@@ -104,7 +94,4 @@ func (f *foresight) routeChunk(c int) {
 	f.of.router.mul(c, f.probs.data, f.in, f.s.all[:f.s.n])
 }
 
-func (f *foresight) choose(t int) {
-	n, used := f.of.n, f.of.used
-	f.of.routing.choose(row(f.probs.data, t, n), row(f.biased.data, t, n), f.chosen[t*used:][:used], row(f.weight, t, used))
-}
+func (f *foresight) choose(t int) { f.of.pick(t, f.probs, f.biased, f.chosen, f.weight) }

@@ -161,13 +161,16 @@ func (s *Pass) slots(use string, set roundings, n, k int) *acts {
 
 // floats is a buffer of so many floats a token. Those who ask for the same use
 // share it; its memory is there once all are bound.
-func (s *Pass) floats(use string, each int) *buffer {
+func (s *Pass) floats(use string, each int) *buffer { return s.shared(use, MaxBatch*each) }
+
+// shared is a buffer of n floats for all who ask for the same use.
+func (s *Pass) shared(use string, n int) *buffer {
 	b := s.buffers[use]
 	if b == nil {
 		b = new(buffer)
 		s.buffers[use] = b
 	}
-	if n := MaxBatch * each; len(b.data) < n {
+	if len(b.data) < n {
 		b.data = make([]float32, n)
 	}
 	return b

@@ -168,15 +168,10 @@ func (c *Cache) Keep(tokens []int32, from *kv.Cache) {
 	}
 }
 
-// size is the bytes of a snapshot's memory. A state that is a checkpoint too is there
-// once.
+// size is the bytes of a snapshot's memory.
 func size(s *kv.Snapshot) (n int64) {
-	seen := map[any]bool{}
-	for id, bytes := range s.Memory() {
-		if !seen[id] {
-			seen[id] = true
-			n += int64(bytes)
-		}
+	for _, bytes := range s.Memory() {
+		n += int64(bytes)
 	}
 	return n
 }

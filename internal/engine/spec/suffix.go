@@ -1,6 +1,9 @@
 package spec
 
-import "math/bits"
+import (
+	"math/bits"
+	"unsafe"
+)
 
 // orders are how many of the last tokens are looked up, the most first.
 var orders = [...]int{8, 5, 3, 2}
@@ -27,12 +30,21 @@ type entry struct {
 
 // NewSuffix makes a drafter for sequences of up to context tokens.
 func NewSuffix(context int) *Suffix {
-	size := min(maxEntries, 1<<bits.Len(uint(max(context, 64)-1)))
+	size := tableSize(context)
 	s := &Suffix{tokens: make([]int32, 0, context+MaxDrafts), shift: 64 - bits.Len(uint(size-1))}
 	for i := range s.entries {
 		s.entries[i] = make([]entry, size)
 	}
 	return s
+}
+
+// tableSize is the entries of each order, a power of two.
+func tableSize(context int) int { return min(maxEntries, 1<<bits.Len(uint(max(context, 64)-1))) }
+
+// SuffixBytes is the memory that NewSuffix takes.
+func SuffixBytes(context int) int64 {
+	const id = 4
+	return int64(len(orders)*tableSize(context))*int64(unsafe.Sizeof(entry{})) + id*int64(context+MaxDrafts)
 }
 
 // Begin starts a sequence.
