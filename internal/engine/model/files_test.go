@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"assay/internal/engine/expert"
 	"assay/internal/engine/kernel"
@@ -289,6 +290,12 @@ func expertsOfAStore(t *testing.T, path string) {
 	rest := Sequence{Cache: seq, Tokens: want.ids[20:], Logits: got[20*s.Vocabulary:]}
 	if err := pass.Run(nil, []Sequence{rest}); !errors.Is(err, errDisk) || seq.Len() != 20 {
 		t.Errorf("with a broken disk: %v, and %d positions; want the disk's error and 20", err, seq.Len())
+	}
+	// Reads that the pass had begun still fail, and with them a pass that joins them.
+	for end := time.Now().Add(20 * time.Second); store.Stats().InFlight > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("reads never end: %+v", store.Stats())
+		}
 	}
 	d.bad = false
 	run(t, pass, rest)
