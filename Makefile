@@ -63,6 +63,7 @@ check-wide: fuzz ## slow checks: fuzzing, wide random tests, official clients an
 	tools/peers/three_arms.sh
 	tools/peers/ollama.sh
 	tools/peers/import.sh
+	tools/limits/limits.py
 	tools/page/page.sh
 	tools/packaging/lint.sh
 	tools/packaging/chroot.sh

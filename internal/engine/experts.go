@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"runtime/debug"
 
 	"assay/internal/engine/expert"
 	"assay/internal/engine/model"
@@ -89,9 +90,8 @@ func (o *Options) beforeExperts(f *gguf.File, c *model.Config, how *weights.Opti
 	return r.check(o.ExpertRAM, free)
 }
 
-// openExperts opens the store and reads the experts that the profile says are used
-// most. nil: all experts are among the weights.
-func (o *Options) openExperts(ctx context.Context, f *gguf.File, c *model.Config) (*expert.Store, error) {
+// openExperts opens the store. nil: all experts are among the weights.
+func (o *Options) openExperts(f *gguf.File, c *model.Config) (*expert.Store, error) {
 	if o.ExpertRAM == 0 {
 		return nil, nil
 	}
@@ -99,15 +99,38 @@ func (o *Options) openExperts(ctx context.Context, f *gguf.File, c *model.Config
 	if err != nil || o.ExpertProfile == "" {
 		return s, err
 	}
-	switch err := s.LoadProfile(o.ExpertProfile); {
-	case errors.Is(err, fs.ErrNotExist): // it begins now
-	case err != nil:
+	if err := s.LoadProfile(o.ExpertProfile); err != nil && !errors.Is(err, fs.ErrNotExist) { // else it begins now
 		return nil, errors.Join(fmt.Errorf("expert profile: %w", err), s.Close())
 	}
-	if err := s.Warm(ctx); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
 	return s, nil
+}
+
+// garbage is how much of the memory in use Go may let come as garbage, in percent,
+// beside experts that take what is free.
+const garbage = 25
+
+// settleMemory takes what memory passes will want, and gives back what loading needed,
+// before experts fill what is free.
+func (e *Engine) settleMemory() {
+	if e.store == nil {
+		return
+	}
+	e.pass.Touch()
+	if e.head != nil {
+		e.head.Touch()
+	}
+	if was := debug.SetGCPercent(garbage); was < garbage { // the user asked for less, or for none to be collected
+		debug.SetGCPercent(was)
+	}
+	debug.FreeOSMemory()
+}
+
+// warmExperts reads the experts that the profile says are used most.
+func (e *Engine) warmExperts(ctx context.Context) error {
+	if e.store == nil || e.options.ExpertProfile == "" {
+		return nil
+	}
+	return e.store.Warm(ctx)
 }
 
 // closeExperts saves the profile and closes the store, if there is one.

@@ -93,7 +93,7 @@ func Load(ctx context.Context, f *gguf.File, o Options, progress func(done, tota
 	if err != nil {
 		return nil, err
 	}
-	experts, err := o.openExperts(ctx, f, config)
+	experts, err := o.openExperts(f, config)
 	if err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
@@ -125,7 +125,11 @@ func Load(ctx context.Context, f *gguf.File, o Options, progress func(done, tota
 		e.head = mtp.New(head, e.pool, o.cacheFormat(), &e.passing)
 	}
 	e.rounds = newRounds(e.runPass, e.closed, o.Slots, o.Batch)
+	e.settleMemory()
 	e.newSlots(store)
+	if err := e.warmExperts(ctx); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
 	return e, nil
 }
 

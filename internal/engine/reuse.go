@@ -82,7 +82,7 @@ func (g *generation) recall(ctx context.Context) {
 		return // its first pass will say so
 	}
 	if g.e.options.ReuseDir != "" {
-		room.yield() // a file is read into pages of its own
+		room.load(t) // a file is read into pages of its own
 	}
 	n := g.e.reuse.Take(ctx, g.r.Prompt, g.slot.cache)
 	room.yield() // not before, since it may be that which was taken

@@ -24,6 +24,8 @@ import (
 type room struct {
 	page  int64 // bytes
 	spare func() (bytes int64, known bool)
+	cede  func(bytes int64) // has experts leave so much free
+	store *kv.Store
 	reuse *reuse.Cache // nil: nothing is kept
 
 	mu    sync.Mutex
@@ -103,6 +105,42 @@ func (m *room) yield() {
 	m.reuse.Shrink((m.most - m.taken) * m.page)
 }
 
+// provide takes from the system what grow gave t, all at once and before a pass wants
+// it: until memory is written to it looks free, and experts would fill it.
+func (m *room) provide(t *turn) {
+	if m == nil {
+		return
+	}
+	c := t.Sequence.Cache
+	n := c.Len() + len(t.Tokens)
+	missing := c.Missing(n)
+	if missing == 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.makeRoom(missing)
+	c.Reserve(n)
+}
+
+// makeRoom has experts make room for so many pages, as far as none are at hand.
+func (m *room) makeRoom(pages int) {
+	if fresh := pages - m.store.Free(); fresh > 0 {
+		m.cede(int64(fresh) * m.page)
+	}
+}
+
+// load is called before up to all pages of t are read from a file.
+func (m *room) load(t *turn) {
+	if m == nil {
+		return
+	}
+	m.yield()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.makeRoom(int(t.pages))
+}
+
 // leave gives the pages of t back.
 func (m *room) leave(t *turn) {
 	if m == nil {
@@ -154,7 +192,7 @@ func (e *Engine) boundContexts(store *kv.Store) {
 	if e.store == nil {
 		return
 	}
-	m := &room{page: pageBytes(store), spare: e.spareBytes, reuse: e.reuse}
+	m := &room{page: pageBytes(store), spare: e.spareBytes, cede: e.store.Cede, store: store, reuse: e.reuse}
 	if m.page == 0 { // the model keeps no keys and values
 		return
 	}

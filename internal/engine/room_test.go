@@ -25,7 +25,9 @@ func TestRoomHolds(t *testing.T) {
 		page := pageBytes(store)
 		kept := reuse.New(rapid.Int64Range(1, 12).Draw(t, "for reuse")*page, nil, nil)
 		defer kept.Close(context.Background())
-		m := &room{page: page, spare: func() (int64, bool) { return 0, true }, reuse: kept, most: most}
+		m := &room{page: page, spare: func() (int64, bool) { return 0, true }, store: store, reuse: kept, most: most}
+		ceded := int64(0)
+		m.cede = func(bytes int64) { ceded += bytes }
 		slots := make([]*turn, 3)
 		for i := range slots {
 			slots[i] = &turn{}
@@ -57,7 +59,18 @@ func TestRoomHolds(t *testing.T) {
 				s.Tokens = s.Tokens[c.Len():]
 			}
 			m.yield()
-			c.Extend(len(s.Tokens))
+			free, before := store.Free(), ceded
+			m.provide(s)
+			if missing := c.Missing(c.Len() + len(s.Tokens)); missing != 0 {
+				t.Fatalf("%d pages are missing after all", missing)
+			}
+			if store.Free() > free || ceded > before && store.Free() > 0 {
+				t.Fatalf("%d bytes were asked for, with %d pages free before and %d after", ceded-before, free, store.Free())
+			}
+			free = store.Free()
+			if c.Extend(len(s.Tokens)); store.Free() < free {
+				t.Fatal("a pass took a page that was not in reserve")
+			}
 			c.Commit()
 			snapshot := c.Snapshot()
 			for id := range snapshot.Memory() {

@@ -141,6 +141,7 @@ func (r *rounds) compute(ctx context.Context, t *turn) error {
 	if t.pages > before {
 		r.room.yield()
 	}
+	r.room.provide(t)
 	for lead := r.arrive(t); ; lead = t.lead {
 		if lead {
 			t.lead = false

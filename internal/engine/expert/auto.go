@@ -60,27 +60,41 @@ func (g *governor) run() {
 			return
 		case <-t.C:
 		}
-		f, err := g.memory.Free()
-		if err != nil {
-			continue // it could be read at the start: the next look will tell
-		}
-		g.s.mu.Lock()
-		held := int64(0)
-		for _, c := range g.s.classes {
-			held += c.bytes()
-		}
-		f.Bytes -= g.s.promised()
-		before := g.s.budget
-		g.s.budget = g.next(held, before, f)
-		if g.s.over() {
-			g.s.stats.Shrinks++
-			g.s.shrink()
-		}
-		if g.s.budget > before && len(g.s.batches) > 0 {
-			g.s.serve()
-			g.s.changed.Broadcast()
-		}
-		g.s.mu.Unlock()
+		g.look(0)
+	}
+}
+
+// look adapts the budget to what is free, less what somebody is about to take.
+func (g *governor) look(soon int64) {
+	f, err := g.memory.Free()
+	if err != nil {
+		return // it could be read at the start: the next look will tell
+	}
+	s := g.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held := int64(0)
+	for _, c := range s.classes {
+		held += c.bytes()
+	}
+	f.Bytes -= s.promised() + soon
+	before := s.budget
+	s.budget = g.next(held, before, f)
+	if s.over() {
+		s.stats.Shrinks++
+		s.shrink()
+	}
+	if s.budget > before && len(s.batches) > 0 {
+		s.serve()
+		s.changed.Broadcast()
+	}
+}
+
+// Cede has experts make room for so many bytes that the caller takes next, where they
+// have what is free. Those in use stay till they are given back.
+func (s *Store) Cede(bytes int64) {
+	if s.auto != nil {
+		s.auto.look(bytes)
 	}
 }
 

@@ -42,6 +42,9 @@ func NewActs(r quant.Rounding, n, k int) *Acts {
 	return a
 }
 
+// Clear sets all bytes to 0, and so has the system give their memory now.
+func (a *Acts) Clear() { clear(a.data) }
+
 // Set rounds the K values x of token t, as quant.Acts.Set does. They must be
 // finite.
 func (a *Acts) Set(t int, x []float32) {

@@ -72,6 +72,13 @@ type Store struct {
 	states   []*state
 }
 
+// Free is how many pages are there for sequences to take.
+func (s *Store) Free() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.free)
+}
+
 // page is keys and values of 256 positions, layer by layer: [heads], each as
 // Layer.Layout has it, then [256, Floats].
 type page struct {
@@ -121,6 +128,7 @@ func (s *Store) drop(p *page) {
 type Cache struct {
 	store  *Store
 	pages  []*page
+	spare  []*page // see Reserve
 	n      int
 	before int          // positions before Extend; -1: no extension is under way
 	state  *state       // knows of n positions, or of before of them; nil: no layer is recurrent
@@ -154,7 +162,7 @@ func (c *Cache) Extend(n int) {
 	c.extendState(n)
 	if used := c.n % PageSize; n > 0 && used != 0 {
 		if last := len(c.pages) - 1; c.pages[last].refs.Load() > 1 {
-			own := c.store.take()
+			own := c.take()
 			copy(own.data, c.pages[last].data)
 			c.store.drop(c.pages[last])
 			c.pages[last] = own
@@ -162,7 +170,38 @@ func (c *Cache) Extend(n int) {
 	}
 	c.n += n
 	for len(c.pages)*PageSize < c.n {
-		c.pages = append(c.pages, c.store.take())
+		c.pages = append(c.pages, c.take())
+	}
+}
+
+// take is a page of those in reserve, or of the store's.
+func (c *Cache) take() *page {
+	if n := len(c.spare); n > 0 {
+		p := c.spare[n-1]
+		c.spare = c.spare[:n-1]
+		return p
+	}
+	return c.store.take()
+}
+
+// Missing is how many pages Reserve(n) would take.
+func (c *Cache) Missing(n int) int {
+	more := (n+PageSize-1)/PageSize - len(c.pages) - len(c.spare)
+	if last := len(c.pages) - 1; last >= 0 && n > c.n && c.n%PageSize != 0 && c.pages[last].refs.Load() > 1 {
+		more++ // it will be copied
+	}
+	return max(0, more)
+}
+
+// Reserve takes the pages that n positions will need, and has the system give their
+// memory now. Release gives back what was not used.
+func (c *Cache) Reserve(n int) {
+	for range c.Missing(n) {
+		p := c.store.take()
+		for i := 0; i < len(p.data); i += 4096 {
+			p.data[i] = 0
+		}
+		c.spare = append(c.spare, p)
 	}
 }
 
@@ -215,7 +254,14 @@ func (c *Cache) Truncate(n int) {
 }
 
 // Release forgets the whole sequence; the cache can be used again.
-func (c *Cache) Release() { c.Truncate(0) }
+func (c *Cache) Release() {
+	c.Truncate(0)
+	for _, p := range c.spare {
+		c.store.drop(p)
+	}
+	clear(c.spare)
+	c.spare = c.spare[:0]
+}
 
 // Page is the keys and values of one head in one page, of which the sequence's
 // own positions are filled.

@@ -176,6 +176,25 @@ func (s *Pass) shared(use string, n int) *buffer {
 	return b
 }
 
+// Touch has the system give the pass's memory now. Else it comes when a long prompt
+// first wants it, and until then looks free to who fills what is free.
+func (s *Pass) Touch() {
+	for _, b := range s.buffers {
+		clear(b.data)
+	}
+	for _, a := range s.rounded {
+		for _, r := range a {
+			if r != nil {
+				r.Clear()
+			}
+		}
+	}
+	for _, x := range [][]float32{s.x, s.normed, s.delta} {
+		clear(x)
+	}
+	clear(s.attends.states)
+}
+
 // turning is the cosines and sines of a rope; nil for none.
 func (s *Pass) turning(r *rope) *turning {
 	if r == nil {

@@ -41,6 +41,9 @@ func New(m *model.Model, p *pool.Pool, f kernel.KVFormat, lock sync.Locker) *Hea
 	return &Head{lock: lock, pass: model.NewPass(m, p), store: kv.NewStore(m.KVShape(f)), width: m.Width, words: m.Vocabulary}
 }
 
+// Touch is model.Pass.Touch.
+func (h *Head) Touch() { h.pass.Touch() }
+
 // waiting is how many pairs wait to be computed, at most. Computing them with the
 // next draft costs little more than that; after a long time without drafts, most of
 // what came is skipped: half of them go when there are more.
