@@ -74,7 +74,7 @@ check-wide: fuzz ## slow checks: fuzzing, wide random tests, official clients an
 bench: ## ours against llama.cpp, 20 minutes on an idle machine; writes docs/Performance.md (ARGS= chooses a part)
 	$(GO) run ./benchmarks $(ARGS)
 
-bench-larger: ## models larger than memory against mmap and llama.cpp, 8 minutes on an idle machine; needs root (ARGS= chooses a part)
+bench-larger: ## models larger than memory against mmap and llama.cpp, 11 minutes on an idle machine; needs root (ARGS= chooses a part)
 	$(GO) run ./benchmarks larger $(ARGS)
 
 microbench: ## Go benchmarks of the engine's parts

@@ -133,15 +133,15 @@ func TestChildDies(t *testing.T) {
 	}
 }
 
-// The page from results that are written down: two calls, the newer one's cell
-// wins; too few pairs give no interval; what was not read is unknown. Text
+// The page from results that are written down: two calls on one machine, of which the
+// newer one's cell wins, and one on another, which has a part of its own; too few pairs give no interval; what was not read is unknown. Text
 // around the tables stays.
 func TestPage(t *testing.T) {
 	all, err := readResults("testdata/results")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(all) != 2 || !all[0].Time.Before(all[1].Time) {
+	if len(all) != 3 || !all[0].Time.Before(all[1].Time) {
 		t.Fatalf("%d results, or in the wrong order", len(all))
 	}
 	page := filepath.Join(t.TempDir(), "page.md")

@@ -89,7 +89,7 @@ func checkDriver(ctx context.Context, p *peer, g group) ([]check, error) {
 	return checks, drive()
 }
 
-// checkTable shows the newest check.
+// checkTable shows the newest check of all machines.
 func checkTable(w *bytes.Buffer, all []*results) {
 	var newest []check
 	for _, r := range all {

@@ -49,8 +49,30 @@ func writePage(path string, all []*results) error {
 	return os.WriteFile(path, out.Bytes(), 0o666)
 }
 
-// tables writes everything that the results say, the newest of each cell.
+// tables writes everything that the results say, a part for each machine, the one that
+// was measured last first.
 func tables(w *bytes.Buffer, all []*results) {
+	var names []string
+	for _, r := range slices.Backward(all) {
+		if !slices.Contains(names, r.machine()) {
+			names = append(names, r.machine())
+		}
+	}
+	fmt.Fprint(w, "tok/s are medians, with the smallest and the largest. The ratio is ours over theirs, taken pair by pair, then the median; in brackets the interval of the median, with its confidence. GB/s are the bytes that a token reads, keys and values included, times tok/s, and their share of what plain loads read from memory between the same runs; Gop/s the multiplications and additions with the weights, and their share of what the int8 instruction gives from registers. \"Others\" is how many processors other programs used meanwhile, and the host's other guests.\n\n")
+	for _, name := range names {
+		fmt.Fprintf(w, "## %s\n\n", name)
+		machineTables(w, all, name)
+	}
+	checkTable(w, all)
+}
+
+// machine tells machines apart.
+func (r *results) machine() string {
+	return fmt.Sprintf("%s, %s processors", text(r.Host.CPUModel), text(r.Host.CPUs))
+}
+
+// machineTables writes what was measured on one machine, the newest of each cell.
+func machineTables(w *bytes.Buffer, all []*results, name string) {
 	type key struct {
 		file, column string
 		threads      int
@@ -58,6 +80,9 @@ func tables(w *bytes.Buffer, all []*results) {
 	}
 	newest := map[key]placed{}
 	for i, r := range all {
+		if r.machine() != name {
+			continue
+		}
 		for _, c := range r.Cells {
 			newest[key{c.File, c.Column, c.Threads, c.Test}] = placed{c, i + 1}
 		}
@@ -87,7 +112,7 @@ func tables(w *bytes.Buffer, all []*results) {
 		if len(mine) == 0 {
 			continue
 		}
-		fmt.Fprintf(w, "## %s\n\n%s\n\n", columnTitles[column], columnTexts[column])
+		fmt.Fprintf(w, "### %s\n\n%s\n\n", columnTitles[column], columnTexts[column])
 		columnTable(w, mine)
 		if column == "busy" {
 			neighbourTable(w, mine)
@@ -96,8 +121,7 @@ func tables(w *bytes.Buffer, all []*results) {
 			scalingTable(w, mine)
 		}
 	}
-	checkTable(w, all)
-	fmt.Fprintf(w, "## The commands\n\n")
+	fmt.Fprintf(w, "### The commands\n\n")
 	for i, r := range all {
 		if !used[i+1] {
 			continue
@@ -142,7 +166,6 @@ func machines(w *bytes.Buffer, all []*results, used map[int]bool) {
 			fmt.Fprintln(w, line)
 		}
 	}
-	fmt.Fprint(w, "tok/s are medians, with the smallest and the largest. The ratio is ours over theirs, taken pair by pair, then the median; in brackets the interval of the median, with its confidence. GB/s are the bytes that a token reads, keys and values included, times tok/s, and their share of what plain loads read from memory between the same runs; Gop/s the multiplications and additions with the weights, and their share of what the int8 instruction gives from registers. \"Others\" is how many processors other programs used meanwhile, and the host's other guests.\n\n")
 }
 
 // about names the machine, and the peer if there is one.

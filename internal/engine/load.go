@@ -111,8 +111,14 @@ func Load(ctx context.Context, f *gguf.File, o Options, progress func(done, tota
 	if err != nil {
 		return nil, errors.Join(err, closeStore(experts), w.Close(), closeSet(headSet))
 	}
-	// The pool's goroutines spin inside a pass; HTTP must not wait behind them.
-	if n := o.Threads + 2; runtime.GOMAXPROCS(0) < n {
+	// The pool's goroutines spin inside a pass; HTTP must not wait behind them. Each of
+	// those that read experts has its own place too: else the next read begins only when
+	// the scheduler sees that the one before waits for the disk.
+	n := o.Threads + 2
+	if experts != nil {
+		n += expert.DefaultReaders
+	}
+	if runtime.GOMAXPROCS(0) < n {
 		runtime.GOMAXPROCS(n)
 	}
 	e := &Engine{

@@ -53,7 +53,7 @@ type Options struct {
 	// formats (a fifth less with IQ3_S), but kernels that want panels then repack
 	// them at every use.
 	Plain bool
-	// Readers is how many reads are under way at most; 0 is 12: four experts.
+	// Readers is how many reads are under way at most; 0 is DefaultReaders.
 	Readers int
 	// Reader reads the files; nil: directly from the disk.
 	Reader Reader
@@ -61,9 +61,10 @@ type Options struct {
 	Memory Memory
 }
 
-// DefaultReaders are the reads under way at most. Disks of our tests reach their
-// full rate with less, network disks need that many.
-const DefaultReaders = 12
+// DefaultReaders are the reads under way at most: two experts. Disks of our tests nearly
+// reach their full rate with that. With twice as many, all of them come late together,
+// and nothing can be computed meanwhile.
+const DefaultReaders = 6
 
 // Expert is one expert's matrices. They are valid until the batch that gave them
 // is asked for more, or ends.
