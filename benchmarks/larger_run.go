@@ -117,6 +117,7 @@ func (r *limitedChild) stop() error {
 type largeReply struct {
 	NS      int64   `json:"ns"`
 	Hits    int64   `json:"hits"`
+	Ahead   int64   `json:"ahead_hits"`
 	Lookups int64   `json:"lookups"`
 	Missed  int64   `json:"missed"`
 	Slots   int     `json:"slots"`
@@ -190,6 +191,7 @@ func (o *largerOptions) tokens(ctx context.Context, c *largeOne, r *limitedChild
 		c.RunsNS = append(c.RunsNS, a.NS)
 		c.Tokens += perRun
 		c.Hits += a.Hits
+		c.Ahead += a.Ahead
 		c.Lookups += a.Lookups
 		c.Missed += a.Missed
 		c.Slots = max(c.Slots, a.Slots)
@@ -359,6 +361,7 @@ func largerChild(args []string, in io.Reader, out io.Writer) error {
 		if st, ok := e.ExpertStats(); ok {
 			now := e.ExpertUses(nil)
 			a.Hits, a.Lookups, a.Missed, a.Slots = st.Hits-before.Hits, st.Lookups-before.Lookups, st.BytesRead-before.BytesRead, st.Slots
+			a.Ahead = st.AheadHits - before.AheadHits
 			for i, n := range now {
 				a.Uses = append(a.Uses, n-uses[i])
 			}

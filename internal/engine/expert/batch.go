@@ -62,6 +62,9 @@ func (s *Store) Begin(layer int, ids, uses []int32) (*Batch, error) {
 		if e.state == ready {
 			s.stats.Hits++
 			b.atHand++
+			if e.ahead {
+				s.stats.AheadHits++
+			}
 		}
 		if e.guess > 0 {
 			s.judge(&s.layers[layer], e, true)

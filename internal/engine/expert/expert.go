@@ -382,9 +382,9 @@ type Stats struct {
 	Read, Pack time.Duration
 	// Guesses of Ahead of experts that were not in memory, and those that came true.
 	Guessed, GuessedRight int64
-	// Experts read ahead; how many of them a batch asked for later, and how many
-	// were dropped before that.
-	AheadRead, AheadUsed, AheadWasted int64
+	// Experts read ahead; how many of them a batch asked for later, of these how many were
+	// there by then, and how many were dropped before they were asked for.
+	AheadRead, AheadUsed, AheadHits, AheadWasted int64
 
 	Resident  int   // experts in memory
 	Slots     int   // experts that the slabs have room for
