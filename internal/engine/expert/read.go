@@ -68,6 +68,7 @@ func (s *Store) fetch(e *entry, t *slot, q *queue) {
 
 // read is one reader. buf is where it reads what is to be repacked.
 func (s *Store) read(buf []byte) {
+	hurry()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {

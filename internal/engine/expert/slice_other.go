@@ -1,0 +1,6 @@
+//go:build !linux
+
+package expert
+
+// hurry is for Linux.
+func hurry() {}
