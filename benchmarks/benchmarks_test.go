@@ -134,8 +134,8 @@ func TestChildDies(t *testing.T) {
 }
 
 // The page from results that are written down: two calls on one machine, of which the
-// newer one's cell wins, and one on another, which has a part of its own; too few pairs give no interval; what was not read is unknown. Text
-// around the tables stays.
+// newer one's cell wins, and one on another, which has a part of its own; too few pairs
+// give no interval; what was not read is unknown. Text around the tables stays.
 func TestPage(t *testing.T) {
 	all, err := readResults("testdata/results")
 	if err != nil {

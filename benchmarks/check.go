@@ -89,7 +89,7 @@ func checkDriver(ctx context.Context, p *peer, g group) ([]check, error) {
 	return checks, drive()
 }
 
-// checkTable shows the newest check of all machines.
+// checkTable shows the newest check.
 func checkTable(w *bytes.Buffer, all []*results) {
 	var newest []check
 	for _, r := range all {
@@ -100,7 +100,7 @@ func checkTable(w *bytes.Buffer, all []*results) {
 	if len(newest) == 0 {
 		return
 	}
-	fmt.Fprint(w, "## Our driver of llama.cpp against llama-bench\n\nRuns alternate through `benchmarks/peer/driver.cpp`, which keeps the model loaded; llama-bench of the same build must not be faster. In turn, on 2 MiB pages:\n\n| file | test | -t | driver, tok/s | llama-bench, tok/s |\n|---|---|---|---|---|\n")
+	fmt.Fprint(w, "### Our driver of llama.cpp against llama-bench\n\nRuns alternate through `benchmarks/peer/driver.cpp`, which keeps the model loaded; llama-bench of the same build must not be faster. In turn, on 2 MiB pages:\n\n| file | test | -t | driver, tok/s | llama-bench, tok/s |\n|---|---|---|---|---|\n")
 	for _, c := range newest {
 		fmt.Fprintf(w, "| %s | %s | %d | %s | %s |\n", c.File, c.Test, c.Threads, spread(c.Driver), spread(c.LlamaBench))
 	}

@@ -24,20 +24,17 @@ import urllib.request
 
 MIB = 1 << 20
 MODEL = "/var/tmp/assay-synth/synth-2.5b-Q4_K.gguf"
-GROUPS = "/sys/fs/cgroup/memory"
+GROUP = f"/sys/fs/cgroup/memory/assay-limits-{os.getpid()}"
 
 
-def group(limit):
-    path = f"{GROUPS}/assay-limits-{os.getpid()}"
-    if not os.path.isdir(path):
-        os.mkdir(path)
-    with open(f"{path}/memory.limit_in_bytes", "w") as f:
-        f.write(str(limit))
-    return path
+def write(name, value):
+    with open(f"{GROUP}/{name}", "w") as f:
+        f.write(str(value))
 
 
-def killed(path):
-    text = open(f"{path}/memory.oom_control").read()
+def killed():
+    with open(f"{GROUP}/memory.oom_control") as f:
+        text = f.read()
     return int(re.search(r"^oom_kill (\d+)", text, re.M)[1])
 
 
@@ -72,25 +69,25 @@ def listens(server, log):
 def serve(assay, limit, context):
     """What became of a server under limit: how many requests were answered and refused, or
     None, when it said that it can't start."""
-    path = group(limit)
-    before = killed(path)
+    write("memory.limit_in_bytes", limit)
+    before = killed()
     log = tempfile.TemporaryFile("w+")
     server = subprocess.Popen(
         [assay, "serve", "-m", MODEL, "--port", "0", "-c", str(context), "-np", "2", "--expert-ram", "auto"],
-        stdout=log, stderr=log, preexec_fn=lambda: open(f"{path}/cgroup.procs", "w").write(str(os.getpid())))
+        stdout=log, stderr=log, preexec_fn=lambda: write("cgroup.procs", os.getpid()))
     try:
         if (port := listens(server, log)) is None:
             log.seek(0)
             text = log.read()
             assert server.returncode == 1 and re.search(r"MiB of memory are free, but at least \d+ MiB are needed", text), \
-                (limit, server.returncode, killed(path) - before, text)
+                (limit, server.returncode, killed() - before, text)
             return None
         dice = random.Random(limit)
         prompts = [[dice.randrange(300, 4000) for _ in range(n)]
                    for n in (8, context - 40, 200, context - 40, context // 2, context // 2, 16, context - 300)]
         with concurrent.futures.ThreadPoolExecutor(2) as two:
             done = list(two.map(lambda p: ask(port, p, 24), prompts))
-        assert server.poll() is None and killed(path) == before, (limit, server.returncode, killed(path) - before, done)
+        assert server.poll() is None and killed() == before, (limit, server.returncode, killed() - before, done)
         server.send_signal(signal.SIGTERM)
         assert server.wait(30) == 0, (limit, server.returncode)
         return {how: done.count(how) for how in ("answered", "refused")}
@@ -110,6 +107,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         assay = f"{folder}/assay"
         subprocess.run(["go", "build", "-o", assay, "./cmd/assay"], check=True)
+        os.mkdir(GROUP)
         try:
             for context in contexts:
                 limit, started = 120 * MIB, 0
@@ -120,12 +118,11 @@ def main():
                           f"{done['answered']} answered, {done['refused']} refused", flush=True)
                     limit += step * MIB
         finally:
-            path = f"{GROUPS}/assay-limits-{os.getpid()}"
             for _ in range(100):
                 try:
-                    os.rmdir(path)
+                    os.rmdir(GROUP)
                     break
-                except OSError:
+                except OSError:  # the last server is not gone entirely
                     time.sleep(0.05)
 
 

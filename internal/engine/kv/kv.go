@@ -72,13 +72,6 @@ type Store struct {
 	states   []*state
 }
 
-// Free is how many pages are there for sequences to take.
-func (s *Store) Free() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.free)
-}
-
 // page is keys and values of 256 positions, layer by layer: [heads], each as
 // Layer.Layout has it, then [256, Floats].
 type page struct {
@@ -122,6 +115,13 @@ func (s *Store) drop(p *page) {
 		s.free = append(s.free, p)
 		s.mu.Unlock()
 	}
+}
+
+// Free is how many pages are there for sequences to take.
+func (s *Store) Free() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.free)
 }
 
 // Cache is one sequence. It belongs to one goroutine at a time.
