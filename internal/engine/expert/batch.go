@@ -10,6 +10,7 @@ import (
 // Batch is the experts of one layer that a pass asked for. It is to be ended.
 type Batch struct {
 	s      *Store
+	number uint64 // of all batches
 	class  *class
 	want   []*entry // that wait for a slot
 	coming []*entry // in memory, or being read; they are held
@@ -108,7 +109,8 @@ func (s *Store) newBatch(layer int) *Batch {
 	} else {
 		b = new(Batch)
 	}
-	b.s, b.class, b.err, b.atHand = s, s.layers[layer].class, nil, 0
+	s.begun++
+	b.s, b.number, b.class, b.err, b.atHand = s, s.begun, s.layers[layer].class, nil, 0
 	return b
 }
 
@@ -154,7 +156,10 @@ func (s *Store) serve() {
 			if len(b.coming)-b.atHand >= s.window {
 				break
 			}
-			if e.state == absent && e.err == nil {
+			if e.err != nil { // of a read that failed: those who asked for it give it back first
+				break
+			}
+			if e.state == absent {
 				t, err := s.take(b.class)
 				if err != nil {
 					b.err = err
@@ -163,9 +168,10 @@ func (s *Store) serve() {
 				if t == nil {
 					break
 				}
+				e.asker = b.number
 				s.fetch(e, t, &s.demand)
 			}
-			if e.state != loading { // another batch asked for it and has it, or its error
+			if e.state != loading { // another batch asked for it and has it
 				s.changed.Broadcast()
 			}
 			s.hold(e)
@@ -216,7 +222,8 @@ func (b *Batch) giveBack() {
 	b.given, b.group = b.given[:0], b.group[:0]
 }
 
-// collect moves what has arrived to the group.
+// collect moves what has arrived to the group. A read that failed is the batch's error
+// only if the batch asked for it: else it began earlier, and is tried again.
 func (b *Batch) collect() {
 	n := 0
 	for _, e := range b.coming {
@@ -227,6 +234,10 @@ func (b *Batch) collect() {
 			x.ID = e.index % int32(b.s.shape.Experts)
 			b.group = append(b.group, x)
 		case absent:
+			if e.asker != b.number {
+				b.again(e)
+				continue
+			}
 			b.err = e.err
 			fallthrough
 		default:
@@ -235,6 +246,15 @@ func (b *Batch) collect() {
 		}
 	}
 	b.coming, b.atHand = b.coming[:n], 0
+}
+
+// again waits for e to be read once more.
+func (b *Batch) again(e *entry) {
+	b.s.drop(e)
+	if len(b.want) == 0 {
+		b.s.batches = append(b.s.batches, b)
+	}
+	b.want = append(b.want, e)
 }
 
 // End gives all experts back. Reads that are under way go on, for later batches.

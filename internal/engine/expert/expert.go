@@ -104,7 +104,8 @@ type Store struct {
 	ahead   queue
 	batches []*Batch // that wait for slots, in order
 	spare   []*Batch
-	open    int // batches
+	open    int    // batches
+	begun   uint64 // batches, ever
 	closed  bool
 	policy  policy
 	missing float64 // experts that a layer lacks when it is asked for, in the mean; what was read ahead counts
@@ -159,6 +160,7 @@ type entry struct {
 	refs    int32
 	slot    *slot
 	lookups int64
+	asker   uint64  // number of the last batch that asked for a read of it
 	err     error   // of a read that failed, while somebody waits for it
 	key     float64 // see policy
 	pending int32   // uses that the policy has not counted yet

@@ -2,6 +2,7 @@ package expert
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -106,6 +107,57 @@ func TestFaults(t *testing.T) {
 	}
 	if st := s.Stats(); st.Errors < 2 || st.InFlight != 0 {
 		t.Errorf("%+v", st)
+	}
+}
+
+// Who joins a read that another asked for, and that then fails, is not told of that: the
+// expert is read once more.
+func TestJoinedFault(t *testing.T) {
+	f := model(t)
+	files, err := OpenFiles(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // after the store
+		if err := files.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	r := &faulty{Reader: files}
+	s := open(t, f, testShape, Options{Bytes: 64 << 20, Reader: r})
+	gate, parts := make(chan struct{}), 0
+	r.set(func() fault { // the first reads of all parts wait, and then fail
+		if parts++; parts > len(partNames) {
+			return fine
+		}
+		<-gate
+		return broken
+	})
+	asked, err := s.Begin(1, []int32{3}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	joined, done := make(chan error), make(chan error)
+	go func() {
+		b, err := s.Begin(1, []int32{3}, nil)
+		joined <- err
+		if err == nil {
+			n := 0
+			if n, err = all(b, func(x Expert) error { return (&reference{f: f, shape: testShape}).check(s, 1, x) }); err == nil && n != 1 {
+				err = fmt.Errorf("%d experts, want 1", n)
+			}
+		}
+		done <- err
+	}()
+	if err := <-joined; err != nil {
+		t.Fatal(err)
+	}
+	close(gate)
+	if _, err := all(asked, func(Expert) error { return nil }); !errors.Is(err, syscall.EIO) {
+		t.Errorf("who asked for it: %v, want the disk's error", err)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("who joined: %v", err)
 	}
 }
 
