@@ -14,7 +14,8 @@ import (
 //	float roundings   the values as float32
 //	Q8_0, per 32      the values, -128 times their sum (int32), the scale (float32): 40 bytes
 //	Q8_K, per 64      the values; the sums of 32, of both halves; the sums of 16, of runs 0, 2, 1
-//	                  and 3 (all int16); the scale of the super-block (float32): 80 bytes
+//	                  and 3 (all int16); the scale of the super-block (float32); -8 times both sums
+//	                  of 32 (int32): 88 bytes
 type Acts struct {
 	Rounding quant.Rounding
 	N, K     int
@@ -24,7 +25,7 @@ type Acts struct {
 
 const (
 	actsBlock = 40 // of Q8_0
-	actsGroup = 80 // of Q8_K
+	actsGroup = 88 // of Q8_K
 )
 
 // NewActs makes room for n tokens. Set does not allocate afterwards.
@@ -99,6 +100,8 @@ func round256Generic(to []byte, x []float32) {
 				binary.LittleEndian.PutUint16(g[64+2*i:], uint16(v))
 			}
 			binary.LittleEndian.PutUint32(g[76:], math.Float32bits(d))
+			binary.LittleEndian.PutUint32(g[80:], uint32(-8*(s[0]+s[1])))
+			binary.LittleEndian.PutUint32(g[84:], uint32(-8*(s[2]+s[3])))
 		}
 	}
 }

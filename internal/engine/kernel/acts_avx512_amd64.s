@@ -66,6 +66,7 @@ TEXT ·round256AVX512(SB), NOSPLIT, $0-24
 	VMOVD AX, X14
 	MOVL $0x80000000, AX
 	VPBROADCASTD AX, Z11
+	VPXORD X12, X12, X12
 block:
 	// The largest (Z0) and, as its negative, the smallest (Z1).
 	VMOVUPS (SI), Z0
@@ -148,6 +149,9 @@ group:
 	VEXTRACTI128 $1, Y4, X0
 	VPADDD X0, X4, X4
 	VPHADDD X4, X4, X0 // a+b c+d
+	VPSLLD $3, X0, X1
+	VPSUBD X1, X12, X1
+	VMOVQ X1, 80(DI) // -8 times them
 	VPACKSSDW X0, X0, X0
 	VMOVD X0, 64(DI)
 	VPSHUFD $0xD8, X4, X4 // a c b d
@@ -155,7 +159,7 @@ group:
 	VMOVQ X4, 68(DI)
 	VMOVSS X10, 76(DI)
 	ADDQ $256, SI
-	ADDQ $80, DI
+	ADDQ $88, DI
 	DECQ R8
 	JNZ group
 	DECQ CX

@@ -198,15 +198,40 @@ const Heads = 4
 type Attention struct {
 	weights [Heads * PagePositions]float32
 	page    []float32 // [Heads, padded dim]: a page's weighted values
+	wide    []byte    // a page of float32, see Wide
 }
 
 // AttentionState is how far the attention of up to four query rows has come.
 type AttentionState struct{ top, sums [Heads]float32 }
 
-// NewAttention makes scratch for pages of that layout.
+// NewAttention makes scratch for pages of that layout, and of those with smaller
+// keys and values.
 func NewAttention(l KVLayout) *Attention {
-	return &Attention{page: floats(aligned(4 * Heads * 64 * l.chunks()))}
+	a := &Attention{page: floats(aligned(4 * Heads * 64 * l.chunks())), wide: aligned(l.wide().Bytes())}
+	clear(a.wide) // so that the system gives the memory now
+	return a
 }
+
+func (l KVLayout) wide() KVLayout { return KVLayout{l.Dim, KVF32, l.Values} }
+
+// Wide is what to give AddFrom, with the same result, in place of a page that many
+// tokens look at, of its first n positions: half floats are made floats once instead
+// of for each. It is good until the next call.
+func (a *Attention) Wide(l KVLayout, page []byte, n int) (KVLayout, []byte) {
+	w := l.wide()
+	if l.Format != KVF16 || level == None {
+		return l, page
+	}
+	groups := (n + 63) / 64 * 4 // kernels take four at a time
+	fromHalf(floats(a.wide[:groups*w.group()]), halfFloats(page[:groups*l.group()]))
+	for c := range l.chunks() {
+		from, to := page[l.valuesAt()+c*l.chunk():], a.wide[w.valuesAt()+c*w.chunk():]
+		fromHalf(floats(to[:256*n]), halfFloats(from[:128*n]))
+	}
+	return w, a.wide
+}
+
+func halfFloats(b []byte) []uint16 { return unsafe.Slice((*uint16)(unsafe.Pointer(&b[0])), len(b)/2) }
 
 // Add is AddFrom for a page that counts from its first position on.
 func (a *Attention) Add(s *AttentionState, l KVLayout, page []byte, n, rows int, q, out []float32, first bool) {
@@ -296,7 +321,7 @@ func scoresGeneric(l KVLayout, page []byte, w *[Heads * PagePositions]float32, f
 			for r := range rows {
 				x, to := q[r*l.Dim+d], &s[r]
 				for i, v := range k {
-					to[i] += float32(x * v)
+					to[i] = quant.FMA(x, v, to[i])
 				}
 			}
 		}
@@ -322,7 +347,7 @@ func weighGeneric(l KVLayout, page []byte, w *[Heads * PagePositions]float32, fr
 			for r := range rows {
 				x, to := w[r*PagePositions+i], &s[r]
 				for d, y := range v {
-					to[d] += float32(x * y)
+					to[d] = quant.FMA(x, y, to[d])
 				}
 			}
 		}

@@ -11,7 +11,8 @@ import (
 
 // Attention over pages has the bits of quant.Look.Attend: for every format, sizes
 // of keys and values, numbers of rows, positions, windows and sinks, at every
-// level. Pages before the first position that is seen are never touched.
+// level, pages as they are kept and as Wide makes them. Pages before the first
+// position that is seen are never touched.
 func TestAttentionHasTheBitsOfQuant(t *testing.T) {
 	atEachLevel(t, func(t *testing.T) {
 		for _, l := range []KVLayout{
@@ -94,20 +95,26 @@ func TestAttentionHasTheBitsOfQuant(t *testing.T) {
 							look.Attend(want[i*l.ValueDim():][:l.ValueDim()], q[i*l.Dim:][:l.Dim], keys[:see.n], values[:see.n])
 						}
 						Scale(q, look.Scale)
-						got := make([]float32, len(want))
-						var state AttentionState
-						start := look.First / PagePositions
-						for p := start; p*PagePositions < see.n; p++ {
-							from := max(0, look.First-p*PagePositions)
-							a.AddFrom(&state, l, pages[p], from, min(PagePositions, see.n-p*PagePositions), rows, q, got, p == start)
-						}
-						if see.sink {
-							state.Sink(l, rows, sinks, got)
-						}
-						state.Finish(l, rows, got)
-						for i := range want {
-							if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
-								t.Fatalf("%d rows, %+v: row %d dimension %d is %g, want %g", rows, see, i/l.ValueDim(), i%l.ValueDim(), got[i], want[i])
+						for _, wide := range []bool{false, true} {
+							got := make([]float32, len(want))
+							var state AttentionState
+							start := look.First / PagePositions
+							for p := start; p*PagePositions < see.n; p++ {
+								from, n := max(0, look.First-p*PagePositions), min(PagePositions, see.n-p*PagePositions)
+								l, page := l, pages[p]
+								if wide {
+									l, page = a.Wide(l, page, n)
+								}
+								a.AddFrom(&state, l, page, from, n, rows, q, got, p == start)
+							}
+							if see.sink {
+								state.Sink(l, rows, sinks, got)
+							}
+							state.Finish(l, rows, got)
+							for i := range want {
+								if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
+									t.Fatalf("%d rows, %+v, wide %v: row %d dimension %d is %g, want %g", rows, see, wide, i/l.ValueDim(), i%l.ValueDim(), got[i], want[i])
+								}
 							}
 						}
 					}

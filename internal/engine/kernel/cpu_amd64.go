@@ -7,15 +7,15 @@ func cpuid(leaf, sub uint32) (a, b, c, d uint32)
 func xgetbv() uint32
 
 // detect is the best level whose every instruction this processor and operating
-// system have. AVX-512 kernels use F, BW, VL and VNNI, AVX2 ones AVX2, F16C and
-// POPCNT.
+// system have. AVX-512 kernels use F, BW, VL and VNNI, AVX2 ones AVX2, FMA, F16C
+// and POPCNT.
 func detect() Level {
 	bits := func(have, want uint32) bool { return have&want == want }
 	if n, _, _, _ := cpuid(0, 0); n < 7 {
 		return None
 	}
-	const popcnt, osxsave, avx, f16c = 1 << 23, 1 << 27, 1 << 28, 1 << 29
-	if _, _, c, _ := cpuid(1, 0); !bits(c, popcnt|osxsave|avx|f16c) {
+	const fma, popcnt, osxsave, avx, f16c = 1 << 12, 1 << 23, 1 << 27, 1 << 28, 1 << 29
+	if _, _, c, _ := cpuid(1, 0); !bits(c, fma|popcnt|osxsave|avx|f16c) {
 		return None
 	}
 	_, b, c, _ := cpuid(7, 0)

@@ -22,7 +22,7 @@ type Level uint8
 // The levels, each holding those before it.
 const (
 	None   Level = iota // plain Go
-	AVX2                // AVX2 and F16C
+	AVX2                // AVX2, FMA and F16C
 	AVX512              // AVX-512 F, BW, VL and VNNI
 )
 

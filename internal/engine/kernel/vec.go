@@ -149,3 +149,10 @@ func toHalfGeneric(to []uint16, x []float32) {
 		to[i] = quant.ToHalf(v)
 	}
 }
+
+func fromHalfGeneric(to []float32, x []uint16) {
+	table := halves()
+	for i, h := range x {
+		to[i] = table[h]
+	}
+}

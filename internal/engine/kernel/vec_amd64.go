@@ -36,6 +36,9 @@ func softmaxPageAVX512(w *float32, n int, top, sum *float32)
 func toHalfAVX512(to *uint16, x *float32, n int)
 
 //go:noescape
+func fromHalfAVX512(to *float32, x *uint16, n int)
+
+//go:noescape
 func scaledAVX2(out, x, gamma *float32, scale float32, n int)
 
 //go:noescape
@@ -67,3 +70,6 @@ func softmaxPageAVX2(w *float32, n int, top, sum *float32)
 
 //go:noescape
 func toHalfAVX2(to *uint16, x *float32, n int)
+
+//go:noescape
+func fromHalfAVX2(to *float32, x *uint16, n int)

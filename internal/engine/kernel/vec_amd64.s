@@ -438,6 +438,21 @@ next:
 	VZEROUPPER
 	RET
 
+// func fromHalfAVX512(to *float32, x *uint16, n int)
+TEXT ·fromHalfAVX512(SB), NOSPLIT, $0-24
+	MOVQ to+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+next:
+	VCVTPH2PS 0(SI), Z0
+	VMOVUPS Z0, 0(DI)
+	ADDQ $32, SI
+	ADDQ $64, DI
+	DECQ CX
+	JNZ next
+	VZEROUPPER
+	RET
+
 // func scaledAVX2(out, x, gamma *float32, scale float32, n int)
 TEXT ·scaledAVX2(SB), NOSPLIT, $0-40
 	MOVQ out+0(FP), DI
@@ -933,6 +948,23 @@ next:
 	VCVTPS2PH $0, Y0, 16(DI)
 	ADDQ $64, SI
 	ADDQ $32, DI
+	DECQ CX
+	JNZ next
+	VZEROUPPER
+	RET
+
+// func fromHalfAVX2(to *float32, x *uint16, n int)
+TEXT ·fromHalfAVX2(SB), NOSPLIT, $0-24
+	MOVQ to+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+next:
+	VCVTPH2PS 0(SI), Y0
+	VMOVUPS Y0, 0(DI)
+	VCVTPH2PS 16(SI), Y1
+	VMOVUPS Y1, 32(DI)
+	ADDQ $32, SI
+	ADDQ $64, DI
 	DECQ CX
 	JNZ next
 	VZEROUPPER

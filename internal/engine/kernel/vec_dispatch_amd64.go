@@ -146,6 +146,19 @@ func toHalf(to []uint16, x []float32) {
 	toHalfGeneric(to[16*n:], x[16*n:])
 }
 
+// fromHalf makes floats of half floats.
+func fromHalf(to []float32, x []uint16) {
+	n := sixteens(len(x))
+	switch {
+	case n == 0:
+	case level == AVX512:
+		fromHalfAVX512(&to[0], &x[0], n)
+	default:
+		fromHalfAVX2(&to[0], &x[0], n)
+	}
+	fromHalfGeneric(to[16*n:], x[16*n:])
+}
+
 // softmaxPage takes whole vectors of 16.
 func softmaxPage(w []float32) (top, sum float32) {
 	switch level {

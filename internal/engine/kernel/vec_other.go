@@ -13,6 +13,7 @@ func merge(out, x []float32, before, here float32)  { mergeGeneric(out, x, befor
 func divide(out []float32, by float32)              { divideGeneric(out, by) }
 func rope(x, y, cos, sin []float32)                 { ropeGeneric(x, y, cos, sin) }
 func toHalf(to []uint16, x []float32)               { toHalfGeneric(to, x) }
+func fromHalf(to []float32, x []uint16)             { fromHalfGeneric(to, x) }
 func softmaxPage(w []float32) (top, sum float32)    { return softmaxPageGeneric(w) }
 
 func scores(l KVLayout, page []byte, w *[Heads * PagePositions]float32, from, n, rows int, q []float32) {

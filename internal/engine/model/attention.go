@@ -62,7 +62,7 @@ type attends struct {
 	states  []kernel.AttentionState // [n, kvHeads, fours]
 	halves  []uint16                // [n, dim]
 	scratch chan *kernel.Attention  // one a worker
-	dim     int                     // that scratch is for
+	layout  kernel.KVLayout         // that scratch is for
 }
 
 func (a *attention) bind(s *Pass, layer int) (runner, roundings) {
@@ -98,11 +98,13 @@ func (x *attends) reserve(a *attention, fours, workers int) {
 	if n := MaxBatch * a.dim; len(x.halves) < n {
 		x.halves = make([]uint16, n)
 	}
-	if d := a.valueDim(); x.dim < d {
-		x.dim, x.scratch = d, make(chan *kernel.Attention, workers)
-		for range workers {
-			x.scratch <- kernel.NewAttention(kernel.KVLayout{Dim: d})
-		}
+	l := kernel.KVLayout{Dim: max(x.layout.Dim, a.dim), Values: max(x.layout.Values, a.valueDim())}
+	if l == x.layout {
+		return
+	}
+	x.layout, x.scratch = l, make(chan *kernel.Attention, workers)
+	for range workers {
+		x.scratch <- kernel.NewAttention(l)
 	}
 }
 
@@ -196,8 +198,11 @@ func (r *attentionRun) attendJob(job int) {
 	group, d := r.heads/r.kvHeads, r.valueDim()
 	scratch := <-s.attends.scratch
 	for page := r.first(b.from) / kv.PageSize; page*kv.PageSize <= s.pos[b.to-1]; page++ {
-		data := cache.Page(r.layer, head, page)
+		layout, data := layout, cache.Page(r.layer, head, page)
 		at := page * kv.PageSize
+		if b.to-b.from > 1 && r.index == nil {
+			layout, data = scratch.Wide(layout, data, min(kv.PageSize, s.pos[b.to-1]+1-at))
+		}
 		for t := b.from; t < b.to; t++ {
 			n, first := min(kv.PageSize, s.pos[t]+1-at), r.first(t)
 			if n <= 0 || first >= at+kv.PageSize {

@@ -184,7 +184,10 @@ func (r *latentRun) attendJob(job int) {
 	rows, layout := min(kernel.Heads, r.heads-first), cache.Layout(r.layer)
 	scratch := <-s.attends.scratch
 	for page := 0; page*kv.PageSize <= s.pos[b.to-1]; page++ {
-		data := cache.Page(r.layer, 0, page)
+		layout, data := layout, cache.Page(r.layer, 0, page)
+		if b.to-b.from > 1 {
+			layout, data = scratch.Wide(layout, data, min(kv.PageSize, s.pos[b.to-1]+1-page*kv.PageSize))
+		}
 		for t := b.from; t < b.to; t++ {
 			if n := min(kv.PageSize, s.pos[t]+1-page*kv.PageSize); n > 0 {
 				slot := t*r.heads + first

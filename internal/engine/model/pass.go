@@ -98,9 +98,9 @@ type out struct {
 // outRow is where a row of joined logits goes.
 type outRow struct{ to []float32 }
 
-// blockTokens is how many tokens a block has in a large batch: a page of keys and
-// values stays in the cache while they pass.
-const blockTokens = 8
+// blockTokens is how many tokens a block has at most: a page of keys and values is
+// decoded once for them, and stays in the cache while they pass.
+const blockTokens = 32
 
 // buffer is floats of each token that layers share, [n, per token].
 type buffer struct{ data []float32 }
@@ -302,12 +302,9 @@ func (s *Pass) check(batch []Sequence) {
 	}
 }
 
-// cut makes blocks: single tokens where there are few.
+// cut makes blocks: several for each thread, so single tokens where there are few.
 func (s *Pass) cut() {
-	step := blockTokens
-	if s.n < 4*blockTokens {
-		step = 1
-	}
+	step := max(1, min(blockTokens, s.n/(8*s.pool.Threads())))
 	s.blocks = s.blocks[:0]
 	for i, p := range s.spans {
 		for t := p.from; t < p.to; t += step {

@@ -27,7 +27,8 @@ func Attend(out, q []float32, keys, values [][]float32) {
 // Within a page: scores, each summed in the order of dimensions; their maximum;
 // weights, the exponentials of what they lie below it; the weights' sum (16
 // partial sums, position modulo 16, folded in halves); and the weighted values,
-// summed in the order of positions. Pages merge in order, each scaled by the
+// summed in the order of positions. Both kinds of products are added by FMA, with
+// one rounding, which every level can do to the same bit. Pages merge in order, each scaled by the
 // exponential of its maximum less the common one; a sink comes last, as a page of
 // one position whose value is zero. So the bits don't depend on how a prompt was
 // cut into batches.
@@ -52,7 +53,7 @@ func (l Look) Attend(out, q []float32, keys, values [][]float32) {
 				continue
 			}
 			for d, k := range keys[page+i] {
-				w[i] += float32(float32(q[d]*l.Scale) * k)
+				w[i] = FMA(float32(q[d]*l.Scale), k, w[i])
 			}
 			pageTop = max(pageTop, w[i])
 		}
@@ -68,7 +69,7 @@ func (l Look) Attend(out, q []float32, keys, values [][]float32) {
 			w[i] = Exp(w[i] - pageTop)
 			part[i%16] += w[i]
 			for d, v := range values[page+i] {
-				mixed[d] += float32(w[i] * v)
+				mixed[d] = FMA(w[i], v, mixed[d])
 			}
 		}
 		for half := 8; half > 0; half /= 2 {

@@ -45,3 +45,23 @@ func ClampedSwiGLU(gate, up, limit float32) float32 {
 	gate, up = min(gate, limit), max(min(up, limit), -limit)
 	return float32(gate/(1+Exp(float32(gate*-1.702)))) * float32(up+1)
 }
+
+// FMA is x*y + z, rounded once, as the processor's own instruction gives it. The
+// product is exact in float64; their sum is rounded there to an odd last bit where it
+// isn't exact, and so leaves what the second rounding has to know. (Boldo and
+// Melquiond, "Emulation of FMA and correctly rounded sums", 2008)
+func FMA(x, y, z float32) float32 {
+	p, c := float64(float64(x)*float64(y)), float64(z)
+	s := p + c
+	t := s - p
+	rest := (p - (s - t)) + (c - t) // of the sum, exactly
+	if bits := math.Float64bits(s); bits&1 == 0 && (rest > 0 || rest < 0) {
+		if (rest > 0) == (s > 0) {
+			bits++
+		} else {
+			bits--
+		}
+		s = math.Float64frombits(bits)
+	}
+	return float32(s)
+}

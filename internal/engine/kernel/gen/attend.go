@@ -53,9 +53,8 @@ func (v isa) scores(a *asm, rows int, f kvFormat) {
 	key := rows * groups * v.per // the keys' registers
 	scale := key + groups*v.per
 	q := 15 // broadcast query
-	t := 14
 	if v.per == 1 {
-		q, t = 30, 29
+		q = 30
 	}
 	a.p("groups:\nMOVQ q+8(FP), SI\nMOVQ dim+16(FP), CX\nMOVQ AX, BX")
 	if q8 { // R11: scales of the first group, 64 bytes for each 32 dimensions
@@ -86,7 +85,7 @@ func (v isa) scores(a *asm, rows int, f kvFormat) {
 		a.p("VBROADCASTSS %s, %s", stride[r], v.r(q))
 		for g := range groups {
 			for i := range v.per {
-				a.p("VMULPS %s, %s, %s\nVADDPS %s, %s, %s", v.r(q), v.r(key+g*v.per+i), v.r(t), v.r(t), v.r(acc(r, g)+i), v.r(acc(r, g)+i))
+				a.p("VFMADD231PS %s, %s, %s", v.r(q), v.r(key+g*v.per+i), v.r(acc(r, g)+i))
 			}
 		}
 	}
@@ -128,9 +127,9 @@ func (v isa) weigh(a *asm, rows int, f kvFormat) {
 	acc := func(r, c int) int { return (r*sixteens + c) * v.per }
 	value := rows * sixteens * v.per
 	scale := value + sixteens*v.per
-	w, t := 15, 14
+	w := 15
 	if v.per == 1 {
-		w, t = 30, 29
+		w = 30
 	}
 	for i := range value {
 		v.zero(a, v.r(i))
@@ -151,7 +150,7 @@ func (v isa) weigh(a *asm, rows int, f kvFormat) {
 		a.p("VBROADCASTSS %d(SI), %s", 1024*r, v.r(w))
 		for c := range sixteens {
 			for i := range v.per {
-				a.p("VMULPS %s, %s, %s\nVADDPS %s, %s, %s", v.r(w), v.r(value+c*v.per+i), v.r(t), v.r(t), v.r(acc(r, c)+i), v.r(acc(r, c)+i))
+				a.p("VFMADD231PS %s, %s, %s", v.r(w), v.r(value+c*v.per+i), v.r(acc(r, c)+i))
 			}
 		}
 	}

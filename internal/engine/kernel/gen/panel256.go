@@ -3,13 +3,15 @@ package main
 import "fmt"
 
 // Activations of a super-block are four groups of 64: the values, two sums of
-// 32 and four of 16 (as int16, in the order 0, 2, 1, 3), the scale of the whole.
+// 32 and four of 16 (as int16, in the order 0, 2, 1, 3), the scale of the whole,
+// -8 times both sums of 32 (as int32).
 const (
-	x256     = 320
-	x64      = 80
+	x256     = 4 * x64
+	x64      = 88
 	x64Sum32 = 64
 	x64Sum16 = 68
 	x64D     = 76
+	x64Less8 = 80
 )
 
 // format256 is a format with super-blocks of 256 weights. A panel keeps a
@@ -23,6 +25,7 @@ type format256 struct {
 	signed  bool // scales are signed bytes (by16)
 	minima  bool
 	offset  int // what weights are stored plus
+	sum     sumKind
 	table   string
 	quarter bool // the scale is a quarter of d
 	// unpack makes 4 x 16 unsigned weights in Z26 (the low ones of the group)
@@ -31,22 +34,31 @@ type format256 struct {
 	ready  func(a *asm) // constants that unpack needs, in Z29, made before each group
 }
 
+// sumKind is what is known of the sum of a run of 16 or 32 products.
+type sumKind int
+
+const (
+	long    sumKind = iota // it needs an int32
+	short                  // it fits an int16, so that one instruction multiplies it by its scale and adds
+	centred                // it does with 8 less in each weight, which are nibbles: -8..7 * 127 * 32
+)
+
 var formats256 = []format256{
-	{name: "q4k", step: 512, rest: 320, minima: true, unpack: split},
+	{name: "q4k", step: 512, rest: 320, minima: true, sum: centred, unpack: split},
 	{name: "q5k", step: 640, rest: 320, minima: true, unpack: fives, ready: broadcast(0x10101010)},
 	{name: "q6k", step: 768, rest: 320, by16: true, signed: true, offset: 32, unpack: sixes, ready: broadcast(0x30303030)},
-	{name: "iq3s", step: 512, rest: 128, offset: 15, unpack: doubled},
+	{name: "iq3s", step: 512, rest: 128, offset: 15, sum: centred, unpack: split},
 	{name: "iq4xs", step: 512, rest: 192, offset: 128, unpack: lookedUp, table: "iq4xs"},
 	{name: "iq3xxs", step: 512, rest: 192, offset: 128, unpack: lookedUp, table: "iq3xxs", quarter: true},
-	{name: "q2k", step: 256, rest: 320, by16: true, minima: true, unpack: twos},
-	{name: "q3k", step: 384, rest: 320, by16: true, signed: true, offset: 4, unpack: threes, ready: broadcast(0x04040404)},
+	{name: "q2k", step: 256, rest: 320, by16: true, minima: true, sum: short, unpack: twos},
+	{name: "q3k", step: 384, rest: 320, by16: true, signed: true, offset: 4, sum: short, unpack: threes, ready: broadcast(0x04040404)},
 }
 
 func panels256(a *asm) {
 	a.word("maskPair", 0x000f000f)
 	a.word("onePair", 0x00010001)
 	a.word("quarter", 0x3e800000)
-	for _, n := range []int{4, 15, 32, 128} {
+	for _, n := range []int{4, 32, 128} {
 		a.word(fmt.Sprintf("less%d", n), uint32(uint16(-n))*0x10001)
 	}
 	a.table("iq4xs", offset(codes["iq4nl"]))
@@ -63,7 +75,7 @@ func panels256(a *asm) {
 func super(a *asm, f *format256, t int) {
 	total, low, high := func(i int) int { return t + i }, func(i int) int { return 2*t + i }, func(i int) int { return 3*t + i }
 	a.tile(fmt.Sprintf("%st%d", f.name, t), 1, t)
-	mask := map[string]int{"iq3s": 0x1e1e1e1e, "q2k": 0x03030303, "q3k": 0x03030303}[f.name]
+	mask := map[string]int{"q2k": 0x03030303, "q3k": 0x03030303}[f.name]
 	if mask == 0 {
 		mask = 0x0f0f0f0f
 	}
@@ -85,6 +97,10 @@ func super(a *asm, f *format256, t int) {
 	}
 	for run := range runs {
 		for i := range t {
+			if f.sum == centred {
+				a.p("VPBROADCASTD %d(%s), Z%d\nVPBROADCASTD %d(%s), Z%d", x64Less8, tokenRegs[i], low(i), x64Less8+4, tokenRegs[i], high(i))
+				continue
+			}
 			a.p("VPXORD Z%d, Z%d, Z%d\nVPXORD Z%d, Z%d, Z%d", low(i), low(i), low(i), high(i), high(i), high(i))
 		}
 		for k := 8 / runs * run; k < 8/runs*(run+1); k++ {
@@ -103,9 +119,13 @@ func super(a *asm, f *format256, t int) {
 			scaleHigh = 30
 		}
 		for i := range t {
-			a.p("VPMULLD Z28, Z%d, Z%d\nVPMULLD Z%d, Z%d, Z%d\nVPADDD Z%d, Z%d, Z%d\nVPADDD Z%d, Z%d, Z%d",
-				low(i), low(i), scaleHigh, high(i), high(i), low(i), total(i), total(i), high(i), total(i), total(i))
-			if f.offset != 0 {
+			if f.sum == long {
+				a.p("VPMULLD Z28, Z%d, Z%d\nVPMULLD Z%d, Z%d, Z%d\nVPADDD Z%d, Z%d, Z%d\nVPADDD Z%d, Z%d, Z%d",
+					low(i), low(i), scaleHigh, high(i), high(i), low(i), total(i), total(i), high(i), total(i), total(i))
+			} else {
+				a.p("VPDPWSSD Z28, Z%d, Z%d\nVPDPWSSD Z%d, Z%d, Z%d", low(i), total(i), scaleHigh, high(i), total(i))
+			}
+			if f.offset != 0 || f.sum == centred {
 				a.p("VPDPWSSD.BCST %d(%s), Z31, Z%d", sums, tokenRegs[i], total(i))
 			}
 		}
@@ -133,15 +153,19 @@ func (f *format256) scaleStep() int {
 }
 
 // scales makes the scales of the low run in Z28, those of the high one in Z29
-// (Z30 where Z29 is taken), and both times -offset, as pairs of int16, in Z31.
+// (Z30 where Z29 is taken), and in Z31, as pairs of int16, both times what a weight
+// is more than what stands for it. Where sums fit an int16, the upper halves of Z28
+// and Z29 are zero.
 func (f *format256) scales(a *asm, run int) {
 	high := 29
 	if f.ready != nil || f.table != "" {
 		high = 30
 	}
 	switch {
-	case f.name == "iq3s": // nibbles s, the scales are 2s+1
+	case f.name == "iq3s": // nibbles s, the scales are 2s+1; weights are 2(n-8)+1
 		a.p("VPMOVZXBD (R13), Z28\nVPSLLD $12, Z28, Z29\nVPORD Z28, Z29, Z28\nVPANDD.BCST maskPair<>(SB), Z28, Z28\nVPADDW Z28, Z28, Z28\nVPORD.BCST onePair<>(SB), Z28, Z31")
+		a.p("VPADDW Z31, Z31, Z29\nVPSLLD $16, Z29, Z28\nVPSRLD $16, Z28, Z28\nVPSRLD $16, Z29, Z29")
+		return
 	case f.name == "q2k": // scales are the low nibbles, minima the high ones
 		a.p("VPMOVZXBW %d(R13), Z31\nVPANDD.BCST maskPair<>(SB), Z31, Z31", 32*run)
 	case f.by16 && f.signed:
@@ -150,9 +174,16 @@ func (f *format256) scales(a *asm, run int) {
 		a.p("VPMOVSXBW (R13), Z31")
 	default: // unsigned bytes, and no offset
 		a.p("VPMOVZXBD (R13), Z28\nVPMOVZXBD 16(R13), Z%d", high)
+		if f.sum == centred { // weights are (n-8)+8
+			a.p("VPSLLD $16, Z%d, Z31\nVPORD Z28, Z31, Z31\nVPSLLW $3, Z31, Z31", high)
+		}
 		return
 	}
-	a.p("VPSLLD $16, Z31, Z28\nVPSRAD $16, Z28, Z28\nVPSRAD $16, Z31, Z%d", high)
+	shift := "VPSRAD"
+	if f.sum == short {
+		shift = "VPSRLD"
+	}
+	a.p("VPSLLD $16, Z31, Z28\n%s $16, Z28, Z28\n%s $16, Z31, Z%d", shift, shift, high)
 	if f.offset != 0 {
 		a.p("VPBROADCASTW less%d<>(SB), Z25\nVPMULLW Z25, Z31, Z31", f.offset)
 	}
@@ -209,12 +240,6 @@ func broadcast(v int) func(*asm) {
 func split(a *asm, k int) {
 	a.p("PREFETCHT0 %d(AX)\nVMOVDQU64 %d(AX), Z25", 64*k+ahead, 64*k)
 	a.p("VPANDD Z24, Z25, Z26\nVPSRLW $4, Z25, Z27\nVPANDD Z24, Z27, Z27")
-}
-
-// doubled makes twice the nibbles: shifted left by one, and right by three.
-func doubled(a *asm, k int) {
-	a.p("PREFETCHT0 %d(AX)\nVMOVDQU64 %d(AX), Z25", 64*k+ahead, 64*k)
-	a.p("VPADDB Z25, Z25, Z26\nVPSRLW $3, Z25, Z27\nVPANDD Z24, Z26, Z26\nVPANDD Z24, Z27, Z27")
 }
 
 func lookedUp(a *asm, k int) {

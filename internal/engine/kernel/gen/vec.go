@@ -23,6 +23,7 @@ func vectors(a *asm) {
 		v.clampedSwiGLU(a)
 		v.softmaxPage(a)
 		v.toHalf(a)
+		v.fromHalf(a)
 	}
 }
 
@@ -216,4 +217,14 @@ func (v isa) toHalf(a *asm) {
 		a.p("VMOVUPS %d(SI), %s\nVCVTPS2PH $0, %s, %d(DI)", 32*i, v.r(0), v.r(0), 16*i)
 	}
 	a.p("ADDQ $64, SI\nADDQ $32, DI\nDECQ CX\nJNZ next\nVZEROUPPER\nRET")
+}
+
+// fromHalf makes floats of half floats.
+func (v isa) fromHalf(a *asm) {
+	a.fn("fromHalf"+v.name, "to *float32, x *uint16, n int", 24)
+	a.p("MOVQ to+0(FP), DI\nMOVQ x+8(FP), SI\nMOVQ n+16(FP), CX\nnext:")
+	for i := range v.per {
+		a.p("VCVTPH2PS %d(SI), %s\nVMOVUPS %s, %d(DI)", 16*i, v.r(i), v.r(i), 32*i)
+	}
+	a.p("ADDQ $32, SI\nADDQ $64, DI\nDECQ CX\nJNZ next\nVZEROUPPER\nRET")
 }
