@@ -45,11 +45,11 @@ var panelKernels = [...]map[gguf.Type]*tiles{
 		gguf.MXFP4:   {one: [9]tileFunc{1: mxfp4t1, mxfp4t2, mxfp4t3, mxfp4t4, mxfp4t5, mxfp4t6}},
 		gguf.Q2_K:    {one: [9]tileFunc{1: q2kt1, q2kt2, q2kt3, q2kt4, q2kt5, q2kt6}},
 		gguf.Q3_K:    {one: [9]tileFunc{1: q3kt1, q3kt2, q3kt3, q3kt4, q3kt5, q3kt6}},
-		gguf.Q4_K:    {one: [9]tileFunc{1: q4kt1, q4kt2, q4kt3, q4kt4, q4kt5, q4kt6}},
+		gguf.Q4_K:    {one: [9]tileFunc{1: q4kt1, q4kt2, q4kt3, q4kt4, q4kt5, q4kt6, nil, q4kt8}},
 		gguf.Q5_K:    {one: [9]tileFunc{1: q5kt1, q5kt2, q5kt3, q5kt4, q5kt5, q5kt6}},
 		gguf.Q6_K:    {one: [9]tileFunc{1: q6kt1, q6kt2, q6kt3, q6kt4, q6kt5, q6kt6}},
 		gguf.IQ3_XXS: {one: [9]tileFunc{1: iq3xxst1, iq3xxst2, iq3xxst3, iq3xxst4, iq3xxst5, iq3xxst6}},
-		gguf.IQ3_S:   {one: [9]tileFunc{1: iq3st1, iq3st2, iq3st3, iq3st4, iq3st5, iq3st6}},
+		gguf.IQ3_S:   {one: [9]tileFunc{1: iq3st1, iq3st2, iq3st3, iq3st4, iq3st5, iq3st6, nil, iq3st8}},
 		gguf.IQ4_XS:  {one: [9]tileFunc{1: iq4xst1, iq4xst2, iq4xst3, iq4xst4, iq4xst5, iq4xst6}},
 	},
 }
@@ -67,7 +67,7 @@ func (m *Matrix) mulPanels(out []float32, stride int, a *Acts, r0, r1 int, route
 		m.mulRepacked(k, out, stride, a, p0, p1, routes)
 		return
 	}
-	for step := max(24, tokenBytes/a.stride/6*6); len(routes) > 0; {
+	for step := max(24, tokenBytes/a.stride/24*24); len(routes) > 0; {
 		n := min(step, len(routes))
 		for p := p0; p < p1; p++ {
 			d := m.data[p*m.panel:]
@@ -98,12 +98,12 @@ func tileSize(n int, k *tiles) int {
 	if n < len(k.one) && k.one[n] != nil {
 		return n
 	}
-	most := 6
-	if k.one[most] == nil {
-		most = 2
+	most := 8
+	for k.one[most] == nil {
+		most -= 2
 	}
-	if n > most && n < 2*most {
-		return (n + 1) / 2
+	if half := (n + 1) / 2; n < 2*most && k.one[half] != nil {
+		return half
 	}
 	return most
 }

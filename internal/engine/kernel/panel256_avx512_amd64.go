@@ -21,6 +21,9 @@ func q4kt5(w *byte, nb int, x *byte, xs int, routes *Route, out *float32, ldo in
 func q4kt6(w *byte, nb int, x *byte, xs int, routes *Route, out *float32, ldo int, ps int, mask uint64)
 
 //go:noescape
+func q4kt8(w *byte, nb int, x *byte, xs int, routes *Route, out *float32, ldo int, ps int, mask uint64)
+
+//go:noescape
 func q5kt1(w *byte, nb int, x *byte, xs int, routes *Route, out *float32, ldo int, ps int, mask uint64)
 
 //go:noescape
@@ -73,6 +76,9 @@ func iq3st5(w *byte, nb int, x *byte, xs int, routes *Route, out *float32, ldo i
 
 //go:noescape
 func iq3st6(w *byte, nb int, x *byte, xs int, routes *Route, out *float32, ldo int, ps int, mask uint64)
+
+//go:noescape
+func iq3st8(w *byte, nb int, x *byte, xs int, routes *Route, out *float32, ldo int, ps int, mask uint64)
 
 //go:noescape
 func iq4xst1(w *byte, nb int, x *byte, xs int, routes *Route, out *float32, ldo int, ps int, mask uint64)

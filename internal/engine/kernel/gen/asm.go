@@ -75,8 +75,11 @@ var tokenRegs = [...]string{"BX", "SI", "DI", "R8", "R9", "R10", "R11", "R12"}
 // tile begins a panel kernel of r panels and t tokens: AX the weights, DX the
 // number of blocks, tokenRegs the activations, Z0 ... the sums. R13, R15 and CX
 // are free, but for two panels: R13 the distance of the second, R15 three of it.
-func (a *asm) tile(name string, r, t int) {
-	a.fn(name, tileArgs, tileSize)
+func (a *asm) tile(name string, r, t int) { a.tileWith(0, name, r, t) }
+
+// tileWith is tile with room on the stack.
+func (a *asm) tileWith(room int, name string, r, t int) {
+	a.fnWith(room, name, tileArgs, tileSize)
 	a.p("MOVQ w+0(FP), AX\nMOVQ nb+8(FP), DX\nMOVQ x+16(FP), CX\nMOVQ xs+24(FP), R13\nMOVQ routes+32(FP), R15")
 	for i := range t {
 		a.p("MOVLQSX %d(R15), %s\nIMULQ R13, %s\nADDQ CX, %s", 8*i, tokenRegs[i], tokenRegs[i], tokenRegs[i])

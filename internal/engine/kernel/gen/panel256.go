@@ -67,14 +67,29 @@ func panels256(a *asm) {
 		for t := 1; t <= 6; t++ {
 			super(a, &f, t)
 		}
+		if f.sum == centred {
+			super(a, &f, 8) // the more tokens, the less unpacking for each
+		}
 	}
 }
 
 // super is the kernel of one format. Z0 ...: float sums, then the int sums of a
-// super-block, then those of the low and of the high run of 16 or 32 weights.
+// super-block, then those of the low and of the high run of 16 or 32 weights. Of
+// eight tokens the float sums are on the stack.
 func super(a *asm, f *format256, t int) {
-	total, low, high := func(i int) int { return t + i }, func(i int) int { return 2*t + i }, func(i int) int { return 3*t + i }
-	a.tile(fmt.Sprintf("%st%d", f.name, t), 1, t)
+	first := t
+	if t == 8 {
+		first = 0
+	}
+	total, low, high := func(i int) int { return first + i }, func(i int) int { return first + t + i }, func(i int) int { return first + 2*t + i }
+	if name := fmt.Sprintf("%st%d", f.name, t); t < 8 {
+		a.tile(name, 1, t)
+	} else {
+		a.tileWith(64*t, name, 1, t)
+		for i := range t {
+			a.p("VMOVUPS Z%d, %d(SP)", i, 64*i)
+		}
+	}
 	mask := map[string]int{"q2k": 0x03030303, "q3k": 0x03030303}[f.name]
 	if mask == 0 {
 		mask = 0x0f0f0f0f
@@ -136,8 +151,13 @@ func super(a *asm, f *format256, t int) {
 	for o := 0; o < f.rest; o += 64 {
 		a.p("PREFETCHT0 %d(AX)", o+ahead)
 	}
-	f.finish(a, t)
+	f.finish(a, t, total, low)
 	a.p("ADDQ $%d, AX\nDECQ DX\nJNZ block", f.rest)
+	if t == 8 {
+		for i := range t {
+			a.p("VMOVUPS %d(SP), Z%d", 64*i, i)
+		}
+	}
 	a.store(1, t)
 }
 
@@ -190,25 +210,25 @@ func (f *format256) scales(a *asm, run int) {
 }
 
 // finish multiplies by the scales of the super-block and adds to the float sums.
-func (f *format256) finish(a *asm, t int) {
+func (f *format256) finish(a *asm, t int, total, minimum func(int) int) {
 	scales := 0 // where the half floats are, behind R13
 	if f.minima {
 		for i := range t {
-			a.p("VPXORD Z%d, Z%d, Z%d", 2*t+i, 2*t+i, 2*t+i)
+			a.p("VPXORD Z%d, Z%d, Z%d", minimum(i), minimum(i), minimum(i))
 		}
 		for j := range 4 {
 			if f.by16 {
 				for run := range 2 {
 					a.p("VPMOVZXBW %d(R13), Z28\nVPSRLW $4, Z28, Z28", 64*j+32*run-256)
 					for i := range t {
-						a.p("VPDPWSSD.BCST %d(%s), Z28, Z%d", x64*j-x256+x64Sum16+4*run, tokenRegs[i], 2*t+i)
+						a.p("VPDPWSSD.BCST %d(%s), Z28, Z%d", x64*j-x256+x64Sum16+4*run, tokenRegs[i], minimum(i))
 					}
 				}
 				continue
 			}
 			a.p("VPMOVZXBW %d(R13), Z28", 32*j)
 			for i := range t {
-				a.p("VPDPWSSD.BCST %d(%s), Z28, Z%d", x64*j-x256+x64Sum32, tokenRegs[i], 2*t+i)
+				a.p("VPDPWSSD.BCST %d(%s), Z28, Z%d", x64*j-x256+x64Sum32, tokenRegs[i], minimum(i))
 			}
 		}
 		if !f.by16 {
@@ -221,13 +241,17 @@ func (f *format256) finish(a *asm, t int) {
 		a.p("VMULPS.BCST quarter<>(SB), Z28, Z28")
 	}
 	for i := range t {
-		s, m := t+i, 2*t+i
+		s, m := total(i), minimum(i)
 		a.p("VMULPS.BCST %d(%s), Z28, Z30", x64D-x64, tokenRegs[i])
 		a.p("VCVTDQ2PS Z%d, Z%d\nVMULPS Z30, Z%d, Z%d", s, s, s, s)
 		if f.minima {
 			a.p("VMULPS.BCST %d(%s), Z29, Z30\nVCVTDQ2PS Z%d, Z%d\nVMULPS Z30, Z%d, Z%d\nVSUBPS Z%d, Z%d, Z%d", x64D-x64, tokenRegs[i], m, m, m, m, m, s, s)
 		}
-		a.p("VADDPS Z%d, Z%d, Z%d", s, i, i)
+		if t == 8 {
+			a.p("VADDPS %d(SP), Z%d, Z%d\nVMOVUPS Z%d, %d(SP)", 64*i, s, s, s, 64*i)
+		} else {
+			a.p("VADDPS Z%d, Z%d, Z%d", s, i, i)
+		}
 	}
 }
 
