@@ -29,3 +29,13 @@ func detect() Level {
 	}
 	return AVX2
 }
+
+// hasVBMI says whether there are AVX512_VBMI (permutations of bytes) and GFNI too,
+// which some kernels of level AVX512 are better with.
+var hasVBMI = best == AVX512 && detectVBMI()
+
+func detectVBMI() bool {
+	const vbmi, gfni = 1 << 1, 1 << 8
+	_, _, c, _ := cpuid(7, 0)
+	return c&(vbmi|gfni) == vbmi|gfni
+}

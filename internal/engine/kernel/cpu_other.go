@@ -3,3 +3,5 @@
 package kernel
 
 func detect() Level { return None }
+
+var hasVBMI = false

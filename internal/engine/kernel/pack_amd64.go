@@ -21,9 +21,27 @@ var packFuncs = [...]map[gguf.Type]packFunc{
 	},
 }
 
+// vbmiPackFuncs take the place of those of level AVX512 where the processor hasVBMI.
+var vbmiPackFuncs = map[gguf.Type]packFunc{gguf.IQ3_S: packIQ3SVBMI}
+
+// iq3sBytes are three tables of 256 bytes that hold iq3sNibbles without the fourth bits,
+// which are all 1: values 0 and 1 of entry i, those of entry 256+i, and value 2 of both.
+// A nibble's fourth bit is a bit of value 3: its lowest with value 0, then 1, then 2.
+var iq3sBytes = func() (t [3 * 256]byte) {
+	for i, n := range iq3sNibbles {
+		value := func(j int) uint32 { return n>>(8*j)&7 | n>>(24+j)&1<<3 }
+		t[i] = byte(value(0) | value(1)<<4)
+		t[512+i%256] |= byte(value(2) << (i / 256 * 4))
+	}
+	return
+}()
+
 // packRows packs the 16 rows of src by assembly; false: there is none.
 func (m *Matrix) packRows(dst, src []byte) bool {
 	f := packFuncs[level][m.Type]
+	if better := vbmiPackFuncs[m.Type]; better != nil && level == AVX512 && hasVBMI {
+		f = better
+	}
 	if f == nil {
 		return false
 	}

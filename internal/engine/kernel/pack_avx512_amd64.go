@@ -37,3 +37,6 @@ func packNibbles32AVX512(dst, src *byte, rowBytes, nb int)
 
 //go:noescape
 func packMXFP4AVX512(dst, src *byte, rowBytes, nb int)
+
+//go:noescape
+func packIQ3SVBMI(dst, src *byte, rowBytes, nb int)

@@ -8,7 +8,7 @@ import (
 
 // Packing reads nothing behind the rows and writes nothing behind the panels.
 func TestPackStaysInside(t *testing.T) {
-	atEachLevel(t, func(t *testing.T) {
+	atEachPacking(t, func(t *testing.T) {
 		for _, typ := range quantFormats {
 			if !Packs(typ) {
 				continue

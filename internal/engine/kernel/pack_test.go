@@ -17,10 +17,22 @@ func packed(t gguf.Type, rows, cols int, data []byte) []byte {
 	return m.data
 }
 
+// atEachPacking is atEachLevel, and the best level once more without VBMI.
+func atEachPacking(t *testing.T, f func(t *testing.T)) {
+	atEachLevel(t, f)
+	if hasVBMI {
+		t.Run("without VBMI", func(t *testing.T) {
+			hasVBMI = false
+			defer func() { hasVBMI = true }()
+			f(t)
+		})
+	}
+}
+
 // Assembly makes the panels that pack.go makes, of any number of rows and blocks, at
 // any address, whatever the memory held before.
 func TestPackHasTheBytesOfPlainPacking(t *testing.T) {
-	atEachLevel(t, func(t *testing.T) {
+	atEachPacking(t, func(t *testing.T) {
 		for _, typ := range quantFormats {
 			if !Packs(typ) {
 				continue
@@ -54,7 +66,7 @@ func TestPackHasTheBytesOfPlainPacking(t *testing.T) {
 
 // Packing by parts is packing at once.
 func TestPackByParts(t *testing.T) {
-	atEachLevel(t, func(t *testing.T) {
+	atEachPacking(t, func(t *testing.T) {
 		const rows, cols = 70, 512
 		for _, typ := range quantFormats {
 			if !Packs(typ) {

@@ -111,6 +111,9 @@ func packers(v isa) func(*asm) {
 			}
 			a.p("LEAQ %d(AX), AX\nJNZ pair\ndone:\nVZEROUPPER\nRET", 64+2*f.lines)
 		}
+		if v.reg == "Z" {
+			packVBMI(a)
+		}
 	}
 }
 
