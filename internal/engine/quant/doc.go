@@ -22,4 +22,6 @@
 // Activations are rounded as ggml rounds them: to F16 or BF16 for weights of
 // that format, to 8-bit blocks of 32 (Q8_0) or 256 (Q8_K) for quantised ones; for
 // those that are decoded first, not at all.
+//
+// Attention is apart from that: its products are added by FMA, see Look.Attend.
 package quant
