@@ -27,6 +27,8 @@ var vbmiPackFuncs = map[gguf.Type]packFunc{gguf.IQ3_S: packIQ3SVBMI}
 // iq3sBytes are three tables of 256 bytes that hold iq3sNibbles without the fourth bits,
 // which are all 1: values 0 and 1 of entry i, those of entry 256+i, and value 2 of both.
 // A nibble's fourth bit is a bit of value 3: its lowest with value 0, then 1, then 2.
+//
+//lint:ignore U1000 only packIQ3SVBMI reads it
 var iq3sBytes = func() (t [3 * 256]byte) {
 	for i, n := range iq3sNibbles {
 		value := func(j int) uint32 { return n>>(8*j)&7 | n>>(24+j)&1<<3 }
