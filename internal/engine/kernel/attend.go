@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"unsafe"
@@ -115,7 +114,7 @@ func (l KVLayout) Put(page []byte, pos int, key, value []float32, scratch []uint
 func (l KVLayout) putF16(page []byte, pos int, key, value []float32, scratch []uint16) {
 	half := scratch[:l.Dim]
 	toHalf(half, key)
-	keys := unsafe.Slice((*uint16)(unsafe.Pointer(&page[pos/16*l.group()])), 16*l.Dim)
+	keys := halfFloats(page[pos/16*l.group():][:l.group()])
 	at := pos % 16
 	for _, h := range half {
 		keys[at] = h
@@ -123,8 +122,7 @@ func (l KVLayout) putF16(page []byte, pos int, key, value []float32, scratch []u
 	}
 	for c := range l.chunks() {
 		v := value[64*c : min(64*c+64, l.ValueDim())]
-		to := unsafe.Slice((*uint16)(unsafe.Pointer(&page[l.valuesAt()+c*l.chunk()+128*pos])), len(v))
-		toHalf(to, v)
+		toHalf(halfFloats(page[l.valuesAt()+c*l.chunk()+128*pos:][:2*len(v)]), v)
 	}
 }
 
@@ -155,10 +153,7 @@ func (l KVLayout) numbers(to []float32, b []byte) {
 			to[i] = float32(int8(b[i]))
 		}
 	case KVF16:
-		table := halves()
-		for i := range to {
-			to[i] = table[binary.LittleEndian.Uint16(b[2*i:])]
-		}
+		fromHalfGeneric(to, halfFloats(b[:2*len(to)]))
 	case KVF32:
 		copy(to, floats(b[:4*len(to)]))
 	}
@@ -230,8 +225,6 @@ func (a *Attention) Wide(l KVLayout, page []byte, n int) (KVLayout, []byte) {
 	}
 	return w, a.wide
 }
-
-func halfFloats(b []byte) []uint16 { return unsafe.Slice((*uint16)(unsafe.Pointer(&b[0])), len(b)/2) }
 
 // Add is AddFrom for a page that counts from its first position on.
 func (a *Attention) Add(s *AttentionState, l KVLayout, page []byte, n, rows int, q, out []float32, first bool) {

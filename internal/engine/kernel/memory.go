@@ -27,3 +27,8 @@ func floats(b []byte) []float32 {
 	}
 	return unsafe.Slice((*float32)(unsafe.Pointer(&b[0])), len(b)/4)
 }
+
+// halfFloats views bytes, aligned to two, as half floats. There is at least one.
+func halfFloats(b []byte) []uint16 {
+	return unsafe.Slice((*uint16)(unsafe.Pointer(&b[0])), len(b)/2)
+}

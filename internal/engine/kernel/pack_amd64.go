@@ -21,9 +21,6 @@ var packFuncs = [...]map[gguf.Type]packFunc{
 	},
 }
 
-// vbmiPackFuncs take the place of those of level AVX512 where the processor hasVBMI.
-var vbmiPackFuncs = map[gguf.Type]packFunc{gguf.IQ3_S: packIQ3SVBMI}
-
 // iq3sBytes are three tables of 256 bytes that hold iq3sNibbles without the fourth bits,
 // which are all 1: values 0 and 1 of entry i, those of entry 256+i, and value 2 of both.
 // A nibble's fourth bit is a bit of value 3: its lowest with value 0, then 1, then 2.
@@ -41,8 +38,8 @@ var iq3sBytes = func() (t [3 * 256]byte) {
 // packRows packs the 16 rows of src by assembly; false: there is none.
 func (m *Matrix) packRows(dst, src []byte) bool {
 	f := packFuncs[level][m.Type]
-	if better := vbmiPackFuncs[m.Type]; better != nil && level == AVX512 && hasVBMI {
-		f = better
+	if m.Type == gguf.IQ3_S && level == AVX512 && hasVBMI {
+		f = packIQ3SVBMI
 	}
 	if f == nil {
 		return false

@@ -28,10 +28,10 @@ func Attend(out, q []float32, keys, values [][]float32) {
 // weights, the exponentials of what they lie below it; the weights' sum (16
 // partial sums, position modulo 16, folded in halves); and the weighted values,
 // summed in the order of positions. Both kinds of products are added by FMA, with
-// one rounding, which every level can do to the same bit. Pages merge in order, each scaled by the
-// exponential of its maximum less the common one; a sink comes last, as a page of
-// one position whose value is zero. So the bits don't depend on how a prompt was
-// cut into batches.
+// one rounding, which every level can do to the same bit. Pages merge in order,
+// each scaled by the exponential of its maximum less the common one; a sink comes
+// last, as a page of one position whose value is zero. So the bits don't depend on
+// how a prompt was cut into batches.
 func (l Look) Attend(out, q []float32, keys, values [][]float32) {
 	var sum, top float32
 	merge := func(pageSum, pageTop float32, mixed []float32) {
