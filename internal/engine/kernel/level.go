@@ -24,20 +24,25 @@ const (
 	None   Level = iota // plain Go
 	AVX2                // AVX2, FMA and F16C
 	AVX512              // AVX-512 F, BW, VL and VNNI
+	AMX                 // AMX-INT8: many tokens by tiles, all else as AVX512
 )
 
-func (l Level) String() string { return [...]string{"none", "avx2", "avx512"}[l] }
+func (l Level) String() string { return [...]string{"none", "avx2", "avx512", "amx"}[l] }
 
 var (
-	best            = detect()
-	level, levelErr = choose(os.Getenv("ASSAY_SIMD"), best)
+	best             = detect()
+	active, levelErr = choose(os.Getenv("ASSAY_SIMD"), best)
+	level            = active.vectors()
 )
+
+// vectors is the level of all kernels but those that AMX has of its own.
+func (l Level) vectors() Level { return min(l, AVX512) }
 
 func choose(name string, best Level) (Level, error) {
 	if name == "" {
 		return best, nil
 	}
-	for l := None; l <= AVX512; l++ {
+	for l := None; l <= AMX; l++ {
 		if l.String() != name {
 			continue
 		}
@@ -46,12 +51,12 @@ func choose(name string, best Level) (Level, error) {
 		}
 		return l, nil
 	}
-	return best, fmt.Errorf("ASSAY_SIMD=%s: want none, avx2 or avx512", name)
+	return best, fmt.Errorf("ASSAY_SIMD=%s: want none, avx2, avx512 or amx", name)
 }
 
 // Active is the level in use: the best that the processor has, or the one that
 // ASSAY_SIMD asks for; that one's error, if it can't be had.
-func Active() (Level, error) { return level, levelErr }
+func Active() (Level, error) { return active, levelErr }
 
 // Levels are those that this processor has, None first.
 func Levels() []Level {
@@ -69,7 +74,7 @@ func Use(l Level) Level {
 	if l > best {
 		panic("kernel: this processor has no " + l.String())
 	}
-	before := level
-	level = l
+	before := active
+	active, level = l, l.vectors()
 	return before
 }

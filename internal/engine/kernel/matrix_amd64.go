@@ -63,6 +63,9 @@ const tokenBytes = 256 << 10
 func (m *Matrix) mulPanels(out []float32, stride int, a *Acts, r0, r1 int, routes []Route) {
 	k := panelKernels[level][m.Type]
 	p0, p1 := r0/PanelRows, (r1+PanelRows-1)/PanelRows
+	if routes = m.mulTiles(out, stride, a, p0, p1, routes); len(routes) == 0 {
+		return
+	}
 	if !m.panels {
 		m.mulRepacked(k, out, stride, a, p0, p1, routes)
 		return

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	"assay/internal/engine/quant"
 	"assay/internal/gguf"
@@ -101,7 +104,7 @@ func TestMulHasTheBitsOfDot(t *testing.T) {
 func TestMulExtremes(t *testing.T) {
 	atEachLevel(t, func(t *testing.T) {
 		for _, typ := range quantFormats {
-			const rows, cols = 16, 512
+			const rows, cols, tokens = 16, 512, 18 // enough for tiles
 			elements, size := typ.Block()
 			for _, fill := range []byte{0x00, 0x7f, 0x80, 0xff} {
 				data := bytes.Repeat([]byte{fill}, rows*cols/elements*size)
@@ -113,21 +116,23 @@ func TestMulExtremes(t *testing.T) {
 						data[b] = 128
 					}
 				}
-				a, q := NewActs(quant.RoundingOf(typ), 3, cols), quant.NewActs(quant.RoundingOf(typ), 3, cols)
-				for i, v := range []float32{1, -1, 1} {
+				a, q := NewActs(quant.RoundingOf(typ), tokens, cols), quant.NewActs(quant.RoundingOf(typ), tokens, cols)
+				routes := make([]Route, tokens)
+				for i := range routes {
 					x := make([]float32, cols)
 					for k := range x {
-						x[k] = v
+						x[k] = []float32{1, -1, 1}[i%3]
 					}
-					if i == 2 {
+					if i%3 == 2 {
 						x[0] = -1
 					}
 					a.Set(i, x)
 					q.Set(i, x)
+					routes[i] = Route{int32(i), int32(i)}
 				}
 				for name, m := range both(typ, rows, cols, data) {
-					got := make([]float32, 3*rows)
-					m.Mul(got, rows, a, 0, rows, []Route{{0, 0}, {1, 1}, {2, 2}})
+					got := make([]float32, tokens*rows)
+					m.Mul(got, rows, a, 0, rows, routes)
 					for i, g := range got {
 						if w := quant.Dot(typ, data[:len(data)/rows], q, i/rows); math.Float32bits(g) != math.Float32bits(w) {
 							t.Fatalf("%s, %s, fill %#x, token %d: got %g, want %g", typ, name, fill, i/rows, g, w)
@@ -136,6 +141,77 @@ func TestMulExtremes(t *testing.T) {
 				}
 			}
 		}
+	})
+}
+
+// So many tokens, of so many values, that no kernel takes them all at once.
+func TestMulOfManyTokens(t *testing.T) {
+	const rows, cols, tokens = 33, 7168, 85
+	for _, typ := range quantFormats {
+		r := rand.New(rand.NewPCG(2, uint64(typ)))
+		data := randomRows(r, typ, rows, cols)
+		routes := make([]Route, tokens)
+		for i, out := range r.Perm(tokens) {
+			routes[i] = Route{int32(r.IntN(tokens)), int32(out)}
+		}
+		var want []float32
+		atEachLevel(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(3, uint64(typ)))
+			a := NewActs(quant.RoundingOf(typ), tokens, cols)
+			for i := range tokens {
+				a.Set(i, randomActs(r, cols, i))
+			}
+			for name, m := range both(typ, rows, cols, data) {
+				got := make([]float32, tokens*rows)
+				m.Mul(got, rows, a, 0, rows, routes)
+				if want == nil {
+					want = got
+				}
+				for i, w := range want {
+					if otherBits(got[i], w) {
+						t.Fatalf("%s, %s: row %d of token %d is %g, at the first level %g", typ, name, i%rows, i/rows, got[i], w)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Signals, which is how goroutines are interrupted, and other threads leave all
+// registers as they are.
+func TestMulAmongSignals(t *testing.T) {
+	atEachLevel(t, func(t *testing.T) {
+		const typ, rows, cols, tokens = gguf.IQ3_S, 256, 1024, 64
+		r := rand.New(rand.NewPCG(5, 6))
+		m := both(typ, rows, cols, randomRows(r, typ, rows, cols))
+		a, _ := acts(r, typ, tokens, cols)
+		routes := make([]Route, tokens)
+		for i := range routes {
+			routes[i] = Route{int32(i), int32(i)}
+		}
+		want := make([]float32, tokens*rows)
+		m["file's layout"].Mul(want, rows, a, 0, rows, routes)
+		end := time.Now().Add(200 * time.Millisecond)
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				got := make([]float32, tokens*rows)
+				for time.Now().Before(end) {
+					for _, m := range m {
+						clear(got)
+						m.Mul(got, rows, a, 0, rows, routes)
+						if !slices.Equal(got, want) {
+							t.Error("another result")
+							return
+						}
+					}
+				}
+			})
+		}
+		for time.Now().Before(end) {
+			runtime.GC()
+		}
+		all.Wait()
 	})
 }
 

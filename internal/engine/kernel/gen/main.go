@@ -25,6 +25,7 @@ func main() {
 func files() map[string]string {
 	out := map[string]string{}
 	for name, write := range map[string]func(*asm){
+		"amx":             amxs,
 		"attend":          attention,
 		"delta":           deltas,
 		"float":           floats,

@@ -54,7 +54,8 @@ var formats256 = []format256{
 	{name: "q3k", step: 384, rest: 320, by16: true, signed: true, offset: 4, sum: short, unpack: threes, ready: broadcast(0x04040404)},
 }
 
-func panels256(a *asm) {
+// panelConsts adds what the kernels of super-blocks read.
+func panelConsts(a *asm) {
 	a.word("maskPair", 0x000f000f)
 	a.word("onePair", 0x00010001)
 	a.word("quarter", 0x3e800000)
@@ -63,6 +64,10 @@ func panels256(a *asm) {
 	}
 	a.table("iq4xs", offset(codes["iq4nl"]))
 	a.table("iq3xxs", offset(codes["iq3xxs"]))
+}
+
+func panels256(a *asm) {
+	panelConsts(a)
 	for _, f := range formats256 {
 		for t := 1; t <= 6; t++ {
 			super(a, &f, t)
