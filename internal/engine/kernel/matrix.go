@@ -100,6 +100,9 @@ func (m *Matrix) packPanel(dst, src []byte) {
 // Bytes is the memory that the matrix takes, and that multiplying it reads.
 func (m *Matrix) Bytes() int { return len(m.data) }
 
+// Head is the first n bytes of that memory, or all of it: what Mul reads first.
+func (m *Matrix) Head(n int) []byte { return m.data[:min(n, len(m.data))] }
+
 // chunkBytes is about how much of a matrix a worker takes at a time: long
 // beside the 0.3 µs of handing it out, and short beside a pass.
 const chunkBytes = 64 << 10

@@ -111,6 +111,7 @@ func (x *attends) reserve(a *attention, fours, workers int) {
 // run is out(attend(q, k, v)).
 func (r *attentionRun) run() error {
 	p := r.s.pool
+	r.s.near(r.out.Matrix)
 	p.Run(r.q.chunks()+r.k.chunks()+r.v.chunks(), r.project)
 	p.Run(r.s.n, r.turn)
 	if r.index != nil {
@@ -118,9 +119,12 @@ func (r *attentionRun) run() error {
 	}
 	p.Run(len(r.s.blocks)*r.kvHeads, r.attend)
 	p.Run(r.s.n, r.gather)
+	r.s.near(r.s.coming)
 	p.Run(r.out.chunks(), r.finish)
 	return nil
 }
+
+func (r *attentionRun) begins() *kernel.Matrix { return r.q.Matrix }
 
 // projectChunk computes a chunk of the rows of q, then k, then v.
 func (r *attentionRun) projectChunk(c int) {

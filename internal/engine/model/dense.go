@@ -61,11 +61,15 @@ func (d *dense) bindTo(s *Pass) *denseRun {
 
 func (r *denseRun) run() error {
 	p := r.s.pool
+	r.s.near(r.down.Matrix)
 	p.Run(r.gate.chunks()+r.up.chunks(), r.gateUp)
 	p.Run(r.s.n, r.middle)
+	r.s.near(r.s.coming)
 	p.Run(r.down.chunks(), r.finish)
 	return nil
 }
+
+func (r *denseRun) begins() *kernel.Matrix { return r.gate.Matrix }
 
 func (r *denseRun) gateUpChunk(c int) {
 	if n := r.gate.chunks(); c < n {

@@ -159,6 +159,8 @@ func (r *expertsRun) run() error {
 	return nil
 }
 
+func (r *expertsRun) begins() *kernel.Matrix { return r.router.Matrix }
+
 // compute runs the busy experts.
 func (r *expertsRun) compute() error {
 	p, x := r.s.pool, r.moe
@@ -176,8 +178,10 @@ func (r *expertsRun) compute() error {
 			return err
 		}
 		x.take(group)
+		r.s.near(group[0].Down)
 		p.Run(len(group)*(chunks(group[0].Gate)+chunks(group[0].Up)), r.gateUp)
 		p.Run(len(x.active), r.middle)
+		r.s.near(r.s.coming)
 		p.Run(len(group)*chunks(group[0].Down), r.downs)
 	}
 }

@@ -64,6 +64,9 @@ type Pass struct {
 	opens    *openRun   // of a head that drafts; nil: none
 	ends     runner
 
+	firsts []*kernel.Matrix // what each branch of the layers multiplies first; nil: unknown
+	coming *kernel.Matrix   // that of the branch after the one at work
+
 	logits []float32 // [len(outRoutes), vocabulary]: where the output goes
 	joined []float32 // logits of several sequences, before they are copied to them
 	copied []outRow  // where they are copied
@@ -235,6 +238,21 @@ func (s *Pass) Run(stop func() bool, batch []Sequence) error {
 	}
 	return err
 }
+
+// near has workers that wait, from the next Run of the pool on, bring near what Mul
+// will read first of m; nil: of nothing.
+func (s *Pass) near(m *kernel.Matrix) {
+	if m == nil || s.n > nearTokens {
+		s.pool.Ahead(nil)
+		return
+	}
+	s.pool.Ahead(m.Head(nearBytes))
+}
+
+const (
+	nearTokens = 8 // with more, computing takes longer than reading
+	nearBytes  = 256 << 10
+)
 
 func (s *Pass) compute(stop func() bool) error {
 	s.pool.Run(s.n, s.stages.embed)

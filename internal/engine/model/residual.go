@@ -44,11 +44,15 @@ func (l *residualRun) run() error {
 	return l.ffn.run()
 }
 
+// beginner is a part that says which matrix it multiplies first.
+type beginner interface{ begins() *kernel.Matrix }
+
 type branchRun struct {
 	*branch
 	s     *Pass
 	inner runner
 	wants roundings
+	place int // among the parts of the pass
 	enter func(t int)
 }
 
@@ -56,6 +60,12 @@ func (b *branch) bind(s *Pass, i int) *branchRun {
 	r := &branchRun{branch: b, s: s}
 	r.inner, r.wants = b.part.bind(s, i)
 	s.want(r.wants)
+	r.place = len(s.firsts)
+	var first *kernel.Matrix
+	if b, ok := r.inner.(beginner); ok {
+		first = b.begins()
+	}
+	s.firsts = append(s.firsts, first)
 	r.enter = r.take
 	return r
 }
@@ -63,6 +73,9 @@ func (b *branch) bind(s *Pass, i int) *branchRun {
 func (r *branchRun) run() error {
 	r.s.pool.Run(r.s.n, r.enter)
 	r.s.branch = nil
+	if r.s.coming = r.s.m.output.Matrix; r.place+1 < len(r.s.firsts) {
+		r.s.coming = r.s.firsts[r.place+1]
+	}
 	if err := r.inner.run(); err != nil {
 		return err
 	}

@@ -4,3 +4,9 @@ package pool
 //
 //go:noescape
 func pause(n int)
+
+// prefetch asks for n bytes from p + off, for the second-level cache. They need not be
+// there.
+//
+//go:noescape
+func prefetch(p *byte, off, n int64)
