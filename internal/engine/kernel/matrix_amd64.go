@@ -124,20 +124,40 @@ func (m *Matrix) mulTwo(k *tiles, d []byte, out []float32, stride int, a *Acts, 
 	}
 }
 
-var panelPool = sync.Pool{New: func() any { return new([]byte) }}
+// scratch is the memory that a worker multiplies with.
+type scratch struct {
+	panel          []byte // one that is made as it is needed
+	gathered, work []byte // for tiles
+}
+
+var scratchPool = sync.Pool{New: func() any { return new(scratch) }}
+
+// room is b, or other memory, with at least n bytes.
+func room(b []byte, n int) []byte {
+	if len(b) < n {
+		return aligned(n)
+	}
+	return b
+}
 
 // mulRepacked makes each panel just before it is used.
 func (m *Matrix) mulRepacked(k *tiles, out []float32, stride int, a *Acts, p0, p1 int, routes []Route) {
-	scratch := panelPool.Get().(*[]byte)
-	defer panelPool.Put(scratch)
-	if len(*scratch) < m.panel {
-		*scratch = aligned(m.panel)
-	}
-	d := (*scratch)[:m.panel]
+	s := scratchPool.Get().(*scratch)
+	defer scratchPool.Put(s)
 	for p := p0; p < p1; p++ {
-		m.packPanel(d, m.data[p*PanelRows*m.rowBytes:min((p+1)*PanelRows, m.Rows)*m.rowBytes])
-		m.mulOne(k, d, out[p*PanelRows:], stride, a, p, routes)
+		m.mulOne(k, m.panelAt(p, s), out[p*PanelRows:], stride, a, p, routes)
 	}
+}
+
+// panelAt is panel p, made now where the matrix lies as in the file.
+func (m *Matrix) panelAt(p int, s *scratch) []byte {
+	if m.panels {
+		return m.data[p*m.panel:]
+	}
+	s.panel = room(s.panel, m.panel)
+	d := s.panel[:m.panel]
+	m.packPanel(d, m.data[p*PanelRows*m.rowBytes:min((p+1)*PanelRows, m.Rows)*m.rowBytes])
+	return d
 }
 
 type dotFunc func(w *byte, n64 int, x *byte, xs int, routes *Route, out *float32, ldo int)

@@ -1,10 +1,6 @@
 package kernel
 
-import (
-	"sync"
-
-	"assay/internal/gguf"
-)
+import "assay/internal/gguf"
 
 // amxFunc multiplies one panel of nb super-blocks by n tokens that were gathered in
 // tiles of 16. scratch holds amxFloats bytes and 1024 for each tile.
@@ -47,19 +43,6 @@ const (
 	gatheredBytes = 512 << 10
 )
 
-// tileScratch is the memory that a worker needs for tiles.
-type tileScratch struct{ gathered, work, panel []byte }
-
-var tilePool = sync.Pool{New: func() any { return new(tileScratch) }}
-
-// room is b, or a larger one, with n bytes.
-func room(b []byte, n int) []byte {
-	if len(b) < n {
-		return aligned(n)
-	}
-	return b
-}
-
 // mulTiles multiplies panels [p0, p1) by as many of the tokens as tiles are best
 // for, and returns the others.
 func (m *Matrix) mulTiles(out []float32, stride int, a *Acts, p0, p1 int, routes []Route) []Route {
@@ -70,8 +53,8 @@ func (m *Matrix) mulTiles(out []float32, stride int, a *Acts, p0, p1 int, routes
 	if !ok {
 		return routes
 	}
-	s := tilePool.Get().(*tileScratch)
-	defer tilePool.Put(s)
+	s := scratchPool.Get().(*scratch)
+	defer scratchPool.Put(s)
 	nb := m.Cols / 256
 	most := max(4, gatheredBytes/(nb*gatheredSize))
 	for len(routes) >= tilesFrom {
@@ -87,19 +70,9 @@ func (m *Matrix) mulTiles(out []float32, stride int, a *Acts, p0, p1 int, routes
 		}
 		for p := p0; p < p1; p++ {
 			mask := uint64(1)<<min(PanelRows, m.Rows-p*PanelRows) - 1
-			k.mul(m.panelAt(p, s), nb, &s.gathered[0], tiles, &s.work[0], &routes[0], n, &out[p*PanelRows], stride, mask)
+			k.mul(&m.panelAt(p, s)[0], nb, &s.gathered[0], tiles, &s.work[0], &routes[0], n, &out[p*PanelRows], stride, mask)
 		}
 		routes = routes[n:]
 	}
 	return routes
-}
-
-// panelAt is panel p, made now where the matrix lies as in the file.
-func (m *Matrix) panelAt(p int, s *tileScratch) *byte {
-	if m.panels {
-		return &m.data[p*m.panel]
-	}
-	s.panel = room(s.panel, m.panel)
-	m.packPanel(s.panel[:m.panel], m.data[p*PanelRows*m.rowBytes:min((p+1)*PanelRows, m.Rows)*m.rowBytes])
-	return &s.panel[0]
 }

@@ -260,13 +260,10 @@ func (p *Pool) work(w *worker) {
 	for {
 		start := time.Now()
 		for n := 1; p.gen.Load() == seen; n++ {
-			if w.benched.Load() {
-				pause(4)
-			} else {
-				p.ahead.step()
-			}
-			if !w.benched.Load() && (n%16 != 0 || time.Since(start) < spin) {
-				continue
+			if !w.benched.Load() {
+				if p.ahead.step(); n%16 != 0 || time.Since(start) < spin {
+					continue
+				}
 			}
 			w.parked.Store(true)
 			// Run may have begun between the last look and the flag.

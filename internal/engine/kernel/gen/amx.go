@@ -71,8 +71,8 @@ const (
 	gatherSize = gatherD + 64
 )
 
-// Scratch of a kernel, kernel.amxScratch: sums of four tiles, both bytes of the
-// weights of a super-block as tiles take them, minima and scales, and last the float sums of all tokens.
+// Scratch of a kernel: sums of four tiles, both bytes of the weights of a super-block
+// as tiles take them, minima and scales, and last the float sums of all tokens.
 const (
 	amxSums   = 0
 	amxLines  = amxSums + 4*1024
@@ -123,13 +123,6 @@ func amx(a *asm, f *format256) {
 	a.amxEnd()
 }
 
-func (f *format256) runs() int {
-	if f.by16 {
-		return 2
-	}
-	return 1
-}
-
 // parts is in how many bytes the products of weights and scales fit, and shift how
 // many bits the last of them has. Of codes so small that both bytes of a word can be
 // multiplied at once by some bits of the scale, the scale is what is cut; of others
@@ -148,12 +141,8 @@ func (f *format256) parts() (n, shift int, byScale bool) {
 // Z20 and Z21 what doubles the first and the second word of each four bytes, Z22 and
 // Z23 constants of amxProducts. Z0 ... Z7 are scales.
 func (f *format256) amxConsts(a *asm) {
-	mask := map[string]uint32{"q2k": 0x03030303, "q3k": 0x03030303}[f.name]
-	if mask == 0 {
-		mask = 0x0f0f0f0f
-	}
-	constant := func(v uint32, reg int) { a.p("MOVL $0x%x, R15\nVPBROADCASTD R15, Z%d", v, reg) }
-	constant(mask, 24)
+	constant := func(v, reg int) { a.p("MOVL $0x%x, R15\nVPBROADCASTD R15, Z%d", v, reg) }
+	constant(f.mask(), 24)
 	a.p("VBROADCASTI32X4 firstWords<>(SB), Z20\nVBROADCASTI32X4 secondWords<>(SB), Z21")
 	if _, _, byScale := f.parts(); byScale {
 		constant(0x00070007, 22)
@@ -170,14 +159,9 @@ func (f *format256) amxConsts(a *asm) {
 // amxScales makes of the scales of a run those words that amxProducts wants, from Z0
 // on for low weights and from Z4 on for high ones.
 func (f *format256) amxScales(a *asm, run int) {
-	switch {
-	case f.name == "iq3s":
-		a.p("VPMOVZXBD (R13), Z28\nVPSLLD $12, Z28, Z31\nVPORD Z28, Z31, Z31\nVPANDD.BCST maskPair<>(SB), Z31, Z31\nVPADDW Z31, Z31, Z31\nVPORD.BCST onePair<>(SB), Z31, Z31")
-	case f.name == "q2k":
-		a.p("VPMOVZXBW %d(R13), Z31\nVPANDD.BCST maskPair<>(SB), Z31, Z31", 32*run)
-	case f.by16 || f.table != "":
-		a.p("VPMOVSXBW %d(R13), Z31", 32*run)
-	default:
+	if f.paired() {
+		f.scalePairs(a, run)
+	} else {
 		a.p("VPMOVZXBD (R13), Z31\nVPMOVZXBD 16(R13), Z28\nVPSLLD $16, Z28, Z28\nVPORD Z28, Z31, Z31")
 	}
 	parts, shift, byScale := f.parts()
@@ -224,27 +208,16 @@ func (f *format256) amxProducts(a *asm, c, z, off int) {
 // keepScales writes the scales of the super-block to amxD and amxDMin and minima to
 // amxMinima. R13 is behind the scales of the groups.
 func (f *format256) keepScales(a *asm) {
-	scales := 0
-	if f.minima {
-		for j := range 4 {
-			if f.by16 {
-				for run := range 2 {
-					a.p("VPMOVZXBW %d(R13), Z28\nVPSRLW $4, Z28, Z28\nVMOVDQA64 Z28, %d(SI)", 64*j+32*run-256, amxMinima+64*(2*j+run))
-				}
-				continue
-			}
-			a.p("VPMOVZXBW %d(R13), Z28\nVMOVDQA64 Z28, %d(SI)", 32*j, amxMinima+64*j)
-		}
-		if !f.by16 {
-			scales = 128
-		}
-		a.p("VCVTPH2PS %d(R13), Z28\nVMOVAPS Z28, %d(SI)", scales+32, amxDMin)
-	}
-	a.p("VCVTPH2PS %d(R13), Z28", scales)
-	if f.quarter {
-		a.p("VMULPS.BCST quarter<>(SB), Z28, Z28")
-	}
+	f.superScales(a)
 	a.p("VMOVAPS Z28, %d(SI)", amxD)
+	if !f.minima {
+		return
+	}
+	a.p("VMOVAPS Z29, %d(SI)", amxDMin)
+	for i := range 4 * f.runs() {
+		f.superMinima(a, i)
+		a.p("VMOVDQA64 Z28, %d(SI)", amxMinima+64*i)
+	}
 }
 
 // tiles multiplies the super-block by t tiles of tokens and adds to their float sums.

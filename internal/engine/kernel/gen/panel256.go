@@ -95,11 +95,7 @@ func super(a *asm, f *format256, t int) {
 			a.p("VMOVUPS Z%d, %d(SP)", i, 64*i)
 		}
 	}
-	mask := map[string]int{"q2k": 0x03030303, "q3k": 0x03030303}[f.name]
-	if mask == 0 {
-		mask = 0x0f0f0f0f
-	}
-	a.p("MOVL $0x%x, R15\nVPBROADCASTD R15, Z24", mask)
+	a.p("MOVL $0x%x, R15\nVPBROADCASTD R15, Z24", f.mask())
 	a.p("block:\nLEAQ %d(AX), R13\nMOVL $4, CX", 4*f.step)
 	for i := range t {
 		a.p("VPXORD Z%d, Z%d, Z%d", total(i), total(i), total(i))
@@ -111,10 +107,7 @@ func super(a *asm, f *format256, t int) {
 	if f.table != "" {
 		a.p("VBROADCASTI32X4 %s<>(SB), Z29", f.table)
 	}
-	runs := 1 // of lines that share their scales
-	if f.by16 {
-		runs = 2
-	}
+	runs := f.runs()
 	for run := range runs {
 		for i := range t {
 			if f.sum == centred {
@@ -166,6 +159,22 @@ func super(a *asm, f *format256, t int) {
 	a.store(1, t)
 }
 
+// runs is how many runs of lines that share their scales a group has.
+func (f *format256) runs() int {
+	if f.by16 {
+		return 2
+	}
+	return 1
+}
+
+// mask is which bits of each byte unpack takes as a code.
+func (f *format256) mask() int {
+	if f.name == "q2k" || f.name == "q3k" {
+		return 0x03030303
+	}
+	return 0x0f0f0f0f
+}
+
 // scaleStep is how many bytes of scales a group has.
 func (f *format256) scaleStep() int {
 	switch {
@@ -187,16 +196,12 @@ func (f *format256) scales(a *asm, run int) {
 		high = 30
 	}
 	switch {
-	case f.name == "iq3s": // nibbles s, the scales are 2s+1; weights are 2(n-8)+1
-		a.p("VPMOVZXBD (R13), Z28\nVPSLLD $12, Z28, Z29\nVPORD Z28, Z29, Z28\nVPANDD.BCST maskPair<>(SB), Z28, Z28\nVPADDW Z28, Z28, Z28\nVPORD.BCST onePair<>(SB), Z28, Z31")
+	case f.name == "iq3s":
+		f.scalePairs(a, run)
 		a.p("VPADDW Z31, Z31, Z29\nVPSLLD $16, Z29, Z28\nVPSRLD $16, Z28, Z28\nVPSRLD $16, Z29, Z29")
 		return
-	case f.name == "q2k": // scales are the low nibbles, minima the high ones
-		a.p("VPMOVZXBW %d(R13), Z31\nVPANDD.BCST maskPair<>(SB), Z31, Z31", 32*run)
-	case f.by16 && f.signed:
-		a.p("VPMOVSXBW %d(R13), Z31", 32*run)
-	case f.table != "": // signed bytes
-		a.p("VPMOVSXBW (R13), Z31")
+	case f.paired():
+		f.scalePairs(a, run)
 	default: // unsigned bytes, and no offset
 		a.p("VPMOVZXBD (R13), Z28\nVPMOVZXBD 16(R13), Z%d", high)
 		if f.sum == centred { // weights are (n-8)+8
@@ -214,37 +219,66 @@ func (f *format256) scales(a *asm, run int) {
 	}
 }
 
+// paired says whether a line holds the scales of the low run of a group and of the
+// high one side by side.
+func (f *format256) paired() bool { return f.by16 || f.table != "" || f.name == "iq3s" }
+
+// scalePairs makes those scales pairs of int16 in Z31.
+func (f *format256) scalePairs(a *asm, run int) {
+	switch f.name {
+	case "iq3s": // nibbles s, the scales are 2s+1; weights are 2(n-8)+1
+		a.p("VPMOVZXBD (R13), Z28\nVPSLLD $12, Z28, Z29\nVPORD Z28, Z29, Z28\nVPANDD.BCST maskPair<>(SB), Z28, Z28\nVPADDW Z28, Z28, Z28\nVPORD.BCST onePair<>(SB), Z28, Z31")
+	case "q2k": // scales are the low nibbles, minima the high ones
+		a.p("VPMOVZXBW %d(R13), Z31\nVPANDD.BCST maskPair<>(SB), Z31, Z31", 32*run)
+	default: // signed bytes
+		a.p("VPMOVSXBW %d(R13), Z31", 32*run)
+	}
+}
+
+// superMinima loads step i of the minima of a super-block, four or eight of them, as
+// pairs of int16 into Z28. R13 is behind the scales of the groups.
+func (f *format256) superMinima(a *asm, i int) {
+	if f.by16 {
+		a.p("VPMOVZXBW %d(R13), Z28\nVPSRLW $4, Z28, Z28", 32*i-256)
+	} else {
+		a.p("VPMOVZXBW %d(R13), Z28", 32*i)
+	}
+}
+
+// superScales loads the scale of a super-block into Z28 and, where there are minima,
+// theirs into Z29. R13 is behind the scales of the groups.
+func (f *format256) superScales(a *asm) {
+	at := 0
+	if f.minima && !f.by16 {
+		at = 128
+	}
+	if f.minima {
+		a.p("VCVTPH2PS %d(R13), Z29", at+32)
+	}
+	a.p("VCVTPH2PS %d(R13), Z28", at)
+	if f.quarter {
+		a.p("VMULPS.BCST quarter<>(SB), Z28, Z28")
+	}
+}
+
 // finish multiplies by the scales of the super-block and adds to the float sums.
 func (f *format256) finish(a *asm, t int, total, minimum func(int) int) {
-	scales := 0 // where the half floats are, behind R13
 	if f.minima {
 		for i := range t {
 			a.p("VPXORD Z%d, Z%d, Z%d", minimum(i), minimum(i), minimum(i))
 		}
-		for j := range 4 {
+		for j := range 4 * f.runs() {
+			f.superMinima(a, j)
+			sums := x64*j + x64Sum32
 			if f.by16 {
-				for run := range 2 {
-					a.p("VPMOVZXBW %d(R13), Z28\nVPSRLW $4, Z28, Z28", 64*j+32*run-256)
-					for i := range t {
-						a.p("VPDPWSSD.BCST %d(%s), Z28, Z%d", x64*j-x256+x64Sum16+4*run, tokenRegs[i], minimum(i))
-					}
-				}
-				continue
+				sums = x64*(j/2) + x64Sum16 + 4*(j%2)
 			}
-			a.p("VPMOVZXBW %d(R13), Z28", 32*j)
 			for i := range t {
-				a.p("VPDPWSSD.BCST %d(%s), Z28, Z%d", x64*j-x256+x64Sum32, tokenRegs[i], minimum(i))
+				a.p("VPDPWSSD.BCST %d(%s), Z28, Z%d", sums-x256, tokenRegs[i], minimum(i))
 			}
 		}
-		if !f.by16 {
-			scales = 128
-		}
-		a.p("VCVTPH2PS %d(R13), Z29", scales+32)
 	}
-	a.p("VCVTPH2PS %d(R13), Z28", scales)
-	if f.quarter {
-		a.p("VMULPS.BCST quarter<>(SB), Z28, Z28")
-	}
+	f.superScales(a)
 	for i := range t {
 		s, m := total(i), minimum(i)
 		a.p("VMULPS.BCST %d(%s), Z28, Z30", x64D-x64, tokenRegs[i])
