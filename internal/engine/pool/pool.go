@@ -12,9 +12,9 @@ import (
 // many are left and one at a time in the end, so a worker that is slow costs few
 // chunks, not a share.
 //
-// Within a pass a worker spins for about spin, then parks. GOMAXPROCS should be
-// threads + 2 or more, so that other goroutines need not wait behind spinning
-// ones.
+// Within a pass a worker spins, and parks once there was no Run for about spin:
+// waking one takes longer than most Runs. GOMAXPROCS should be threads + 2 or more,
+// so that other goroutines need not wait behind spinning ones.
 //
 // A worker whose processor is given to another program in the middle of a chunk
 // holds everybody up, for some milliseconds each time. When that takes a larger
@@ -32,6 +32,7 @@ type Pool struct {
 	done   atomic.Int32
 	_      [60]byte
 	gen    atomic.Uint32
+	going  atomic.Bool // a Run is
 	closed atomic.Bool
 	_      [56]byte
 
@@ -78,6 +79,10 @@ const (
 	// spin is longer than the gaps within a forward pass, shorter than the gap
 	// between two requests.
 	spin = 20 * time.Microsecond
+	// spinRun is how long a worker without chunks waits for others to end theirs,
+	// before it leaves its processor to them: longer than chunks take, shorter than
+	// the time that a neighbour is given.
+	spinRun = 300 * time.Microsecond
 
 	// A wait at the end of a Run that is longer than both of these is a stall: an
 	// ordinary one ends with the last chunk.
@@ -130,6 +135,7 @@ func (p *Pool) Run(chunks int, fn func(chunk int)) {
 	p.fn, p.chunks = fn, int32(chunks)
 	p.done.Store(0)
 	p.left.Store(int32(chunks))
+	p.going.Store(true)
 	p.gen.Add(1)
 	for _, w := range p.workers {
 		if !w.benched.Load() && w.parked.Load() && w.parked.CompareAndSwap(true, false) {
@@ -141,6 +147,7 @@ func (p *Pool) Run(chunks int, fn func(chunk int)) {
 	if p.done.Load() != int32(chunks) {
 		p.wait(int32(chunks), began, own)
 	}
+	p.going.Store(false)
 }
 
 // now is a clock that stands still between requests: times on the bench are times
@@ -179,7 +186,9 @@ func (p *Pool) wait(chunks int32, began time.Time, own int) {
 				w.stalled = w.stalled || w.busy.Load()
 			}
 		}
-		if n%256 == 0 { // let what holds us up have this processor
+		// Let what holds us up have this processor. Not before it does: the scheduler
+		// would wake a thread each time, to find it nothing to run.
+		if stalled && n%256 == 0 {
 			runtime.Gosched()
 		}
 	}
@@ -259,9 +268,20 @@ func (p *Pool) work(w *worker) {
 	seen := uint32(0)
 	for {
 		start := time.Now()
+		idle := start
 		for n := 1; p.gen.Load() == seen; n++ {
 			if !w.benched.Load() {
-				if p.ahead.step(); n%16 != 0 || time.Since(start) < spin {
+				p.ahead.step()
+				if n%16 != 0 {
+					continue
+				}
+				now := time.Now()
+				if p.going.Load() {
+					idle = now
+					if now.Sub(start) < spinRun {
+						continue
+					}
+				} else if now.Sub(idle) < spin {
 					continue
 				}
 			}

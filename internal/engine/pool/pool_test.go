@@ -134,6 +134,28 @@ func TestStalledWorkerIsBenched(t *testing.T) {
 	}
 }
 
+// A worker that has no chunks left doesn't park while the caller still computes: it
+// would have to be woken for the next Run.
+func TestWorkerWaitsForTheEndOfARun(t *testing.T) {
+	p := New(2)
+	defer p.Close()
+	caller := goroutine()
+	parked := 0
+	const rounds = 100
+	for range rounds {
+		p.Run(2, func(int) {
+			for start := time.Now(); goroutine() == caller && time.Since(start) < 5*spin; {
+			}
+		})
+		if p.workers[0].parked.Load() {
+			parked++
+		}
+	}
+	if parked > rounds/4 {
+		t.Errorf("the worker was parked at the end of %d Runs of %d", parked, rounds)
+	}
+}
+
 // goroutine is a name for the goroutine that calls it.
 func goroutine() string {
 	var b [64]byte
