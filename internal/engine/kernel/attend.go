@@ -257,10 +257,7 @@ func (a *Attention) weigh(s *AttentionState, l KVLayout, page []byte, from, n, r
 			s.top[r], s.sums[r] = top, sum
 			continue
 		}
-		highest := max(s.top[r], top)
-		before[r], here[r] = quant.Exp(s.top[r]-highest), quant.Exp(top-highest)
-		s.sums[r] = float32(s.sums[r]*before[r]) + float32(sum*here[r])
-		s.top[r] = highest
+		before[r], here[r] = s.add(r, top, sum)
 	}
 	weigh(l, page, &a.weights, from, n, rows, a.page)
 	dim := l.ValueDim()
@@ -271,6 +268,26 @@ func (a *Attention) weigh(s *AttentionState, l KVLayout, page []byte, from, n, r
 		} else {
 			merge(o, p, before[r], here[r])
 		}
+	}
+}
+
+// add adds to row r weights of which the highest score is top, and says what results
+// before and those that are added are to be multiplied by.
+func (s *AttentionState) add(r int, top, sum float32) (before, here float32) {
+	highest := max(s.top[r], top)
+	before, here = quant.Exp(s.top[r]-highest), quant.Exp(top-highest)
+	s.sums[r] = float32(s.sums[r]*before) + float32(sum*here)
+	s.top[r] = highest
+	return before, here
+}
+
+// Join adds a page that was computed apart from those before it, as AddFrom would:
+// into state o and results part, [rows, ValueDim], with first set.
+func (s *AttentionState) Join(o *AttentionState, l KVLayout, rows int, out, part []float32) {
+	dim := l.ValueDim()
+	for r := range rows {
+		before, here := s.add(r, o.top[r], o.sums[r])
+		merge(out[r*dim:][:dim], part[r*dim:][:dim], before, here)
 	}
 }
 

@@ -8,16 +8,19 @@ import (
 
 const hugePage = 2 << 20
 
-// pageMemory is zeroed memory of the Go heap that starts at a cache line. The
-// kernel is asked for pages of 2 MiB where they fit into it.
+// pageMemory is zeroed memory of the Go heap that starts at a cache line. Where it
+// is worth it, it starts at a page of 2 MiB instead, and the kernel is asked for
+// such pages: what is before is never touched, so it takes no memory.
 func pageMemory(n int) []byte {
-	b := make([]byte, n+64)
-	if n >= 2*hugePage {
-		first := (uintptr(unsafe.Pointer(&b[0])) + hugePage - 1) &^ (hugePage - 1)
-		o := int(first - uintptr(unsafe.Pointer(&b[0])))
-		// Without huge pages it works as well.
-		_ = unix.Madvise(b[o:o+(len(b)-o)/hugePage*hugePage], unix.MADV_HUGEPAGE)
+	align := 64
+	if n >= hugePage {
+		align = hugePage
 	}
-	o := int(-uintptr(unsafe.Pointer(&b[0])) & 63)
-	return b[o : o+n : o+n]
+	b := make([]byte, n+align)
+	o := int(-uintptr(unsafe.Pointer(&b[0])) & uintptr(align-1))
+	b = b[o : o+n : o+n]
+	if whole := n / hugePage * hugePage; whole > 0 {
+		_ = unix.Madvise(b[:whole], unix.MADV_HUGEPAGE) // without huge pages it works as well
+	}
+	return b
 }

@@ -54,7 +54,7 @@ type attentionRun struct {
 	outRoundings     roundings
 	index            *indexing // nil: all positions are seen
 
-	project, turn, attend, gather, finish func(int)
+	project, turn, attend, page, join, gather, finish func(int)
 }
 
 // attends is what layers of attention share.
@@ -63,6 +63,7 @@ type attends struct {
 	halves  []uint16                // [n, dim]
 	scratch chan *kernel.Attention  // one a worker
 	layout  kernel.KVLayout         // that scratch is for
+	apart   apart
 }
 
 func (a *attention) bind(s *Pass, layer int) (runner, roundings) {
@@ -83,6 +84,7 @@ func (a *attention) bind(s *Pass, layer int) (runner, roundings) {
 	r.mid = s.acts("mixed", r.outRoundings, a.heads*d)
 	s.attends.reserve(a, r.fours, s.pool.Threads())
 	r.project, r.turn, r.attend, r.gather, r.finish = r.projectChunk, r.turnToken, r.attendJob, r.gatherToken, r.finishChunk
+	r.page, r.join = r.pageJob, r.joinJob
 	wants := roundingsOf(a.q.Matrix, a.k.Matrix, a.v.Matrix)
 	if a.sparse != nil {
 		r.index = a.sparse.bind(s, layer)
@@ -95,6 +97,7 @@ func (x *attends) reserve(a *attention, fours, workers int) {
 	if n := MaxBatch * a.kvHeads * fours; len(x.states) < n {
 		x.states = make([]kernel.AttentionState, n)
 	}
+	x.apart.reserve(a.valueDim())
 	if n := MaxBatch * a.dim; len(x.halves) < n {
 		x.halves = make([]uint16, n)
 	}
@@ -117,7 +120,11 @@ func (r *attentionRun) run() error {
 	if r.index != nil {
 		r.index.run()
 	}
-	p.Run(len(r.s.blocks)*r.kvHeads, r.attend)
+	if r.apart() {
+		r.attendApart()
+	} else {
+		p.Run(len(r.s.blocks)*r.kvHeads, r.attend)
+	}
 	p.Run(r.s.n, r.gather)
 	r.s.near(r.s.coming)
 	p.Run(r.out.chunks(), r.finish)
@@ -199,7 +206,6 @@ func (r *attentionRun) attendJob(job int) {
 	b, head := s.blocks[job/r.kvHeads], job%r.kvHeads
 	cache := s.batch[b.seq].Cache
 	layout := cache.Layout(r.layer)
-	group, d := r.heads/r.kvHeads, r.valueDim()
 	scratch := <-s.attends.scratch
 	for page := r.first(b.from) / kv.PageSize; page*kv.PageSize <= s.pos[b.to-1]; page++ {
 		layout, data := layout, cache.Page(r.layer, head, page)
@@ -217,22 +223,35 @@ func (r *attentionRun) attendJob(job int) {
 				continue
 			}
 			for four := range r.fours {
-				rows, h := min(kernel.Heads, group-four*kernel.Heads), head*group+four*kernel.Heads
-				q, out := r.qs.data[(t*r.heads+h)*r.dim:], r.mixed.data[(t*r.heads+h)*d:]
+				rows, q, out := r.four(t, head, four)
 				scratch.AddFrom(r.state(t, head, four), layout, data, max(0, first-at), n, rows, q, out, first >= at)
 			}
 		}
 	}
 	s.attends.scratch <- scratch
 	for t := b.from; t < b.to; t++ {
-		for four := range r.fours {
-			rows, h := min(kernel.Heads, group-four*kernel.Heads), head*group+four*kernel.Heads
-			state, out := r.state(t, head, four), r.mixed.data[(t*r.heads+h)*d:]
-			if r.sinks != nil {
-				state.Sink(layout, rows, r.sinks[h:], out)
-			}
-			state.Finish(layout, rows, out)
+		r.end(t, head)
+	}
+}
+
+// four is how many query heads there are in a four of those that share a key-value
+// head, their queries for token t, [rows, dim], and where results go, [rows, values].
+func (r *attentionRun) four(t, head, four int) (rows int, q, out []float32) {
+	group := r.heads / r.kvHeads
+	h := t*r.heads + head*group + four*kernel.Heads
+	return min(kernel.Heads, group-four*kernel.Heads), r.qs.data[h*r.dim:], r.mixed.data[h*r.valueDim():]
+}
+
+// end ends the attention of token t with a key-value head, after its last page.
+func (r *attentionRun) end(t, head int) {
+	layout := r.s.cache(t).Layout(r.layer)
+	for four := range r.fours {
+		rows, _, out := r.four(t, head, four)
+		state := r.state(t, head, four)
+		if r.sinks != nil {
+			state.Sink(layout, rows, r.sinks[head*(r.heads/r.kvHeads)+four*kernel.Heads:], out)
 		}
+		state.Finish(layout, rows, out)
 	}
 }
 
@@ -245,10 +264,8 @@ func (r *attentionRun) attendSeen(scratch *kernel.Attention, t, head, page int) 
 	}
 	cache := r.s.cache(t)
 	layout, data := cache.Layout(r.layer), cache.Page(r.layer, head, page)
-	group, d := r.heads/r.kvHeads, r.valueDim()
 	for four := range r.fours {
-		rows, h := min(kernel.Heads, group-four*kernel.Heads), head*group+four*kernel.Heads
-		q, out := r.qs.data[(t*r.heads+h)*r.dim:], r.mixed.data[(t*r.heads+h)*d:]
+		rows, q, out := r.four(t, head, four)
 		scratch.AddSeen(r.state(t, head, four), layout, data, &seen[page], rows, q, out, first)
 	}
 }

@@ -16,6 +16,7 @@ type draw struct {
 	level   kernel.Level
 	threads int
 	batches []int
+	room    int // for pages that are computed apart, in floats; 0: as much as there is
 }
 
 func randomDraw(r *rand.Rand, n int) draw {
@@ -36,6 +37,9 @@ func (d draw) logits(t *testing.T, path string, f kernel.KVFormat, ids []int32) 
 	defer kernel.Use(kernel.Use(d.level))
 	m, p := open(t, path, d.threads)
 	pass, cache := NewPass(m, p), kv.NewStore(m.KVShape(f)).NewCache()
+	if d.room > 0 {
+		pass.attends.apart.outs = pass.attends.apart.outs[:d.room]
+	}
 	var out []float32
 	for _, n := range d.batches {
 		all := make([]float32, n*m.Vocabulary)
@@ -103,11 +107,47 @@ func TestBitsOfOtherArchitectures(t *testing.T) {
 	}
 }
 
+// So have those of the last of four pages, which a few tokens compute apart from each
+// other and then join, however many there is room for at once; with windows and sinks.
+func TestBitsOfPagesApart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long texts")
+	}
+	ids := make([]int32, 900)
+	for i := range ids {
+		ids[i] = int32((i*i*7 + 13*i + 3) % 2045)
+	}
+	best, _ := kernel.Active()
+	for _, name := range []string{"seedling", "gemma3", "gpt-oss"} {
+		t.Run(name, func(t *testing.T) {
+			path := formats[0].path
+			if name != "seedling" {
+				path = archPath(t, name)
+			}
+			m, _ := open(t, path, 1)
+			f := cacheFormat(m, 0)
+			want := draw{level: best, threads: 1, batches: []int{512, 388}}.logits(t, path, f, ids)
+			one := 0 // the room for a page of one token
+			for _, l := range m.KVShape(f).Layers {
+				one = max(one, l.Heads*kernel.Heads*l.Layout.ValueDim())
+			}
+			for i, room := range []int{2 * one, 3 * one, 12 * one, 0} {
+				d := draw{best, 2 + i%2, []int{512, 260, 1, 1, 7, 8, 3, 1, 2, 100, 1, 4}, room}
+				for i, got := range d.logits(t, path, f, ids) {
+					if math.Float32bits(got) != math.Float32bits(want[i]) {
+						t.Fatalf("%+v: logit %d is %g, want %g", d, i, got, want[i])
+					}
+				}
+			}
+		})
+	}
+}
+
 // checkBits computes a text in several ways.
 func checkBits(t *testing.T, r *rand.Rand, path string, f kernel.KVFormat, ids []int32, draws int) {
 	t.Helper()
 	best, _ := kernel.Active()
-	want := draw{best, 1, []int{len(ids)}}.logits(t, path, f, ids)
+	want := draw{level: best, threads: 1, batches: []int{len(ids)}}.logits(t, path, f, ids)
 	for range draws {
 		d := randomDraw(r, len(ids))
 		for i, got := range d.logits(t, path, f, ids) {

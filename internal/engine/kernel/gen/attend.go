@@ -56,7 +56,7 @@ func (v isa) scores(a *asm, rows int, f kvFormat) {
 	if v.per == 1 {
 		q = 30
 	}
-	a.p("groups:\nMOVQ q+8(FP), SI\nMOVQ dim+16(FP), CX\nMOVQ AX, BX")
+	a.p("groups:\nMOVQ q+8(FP), SI\nMOVQ dim+16(FP), CX\nMOVQ AX, BX\nLEAQ (AX)(R9*4), R14")
 	if q8 { // R11: scales of the first group, 64 bytes for each 32 dimensions
 		a.p("MOVQ CX, R11\nSHLQ $4, R11\nADDQ AX, R11")
 	}
@@ -88,6 +88,12 @@ func (v isa) scores(a *asm, rows int, f kvFormat) {
 				a.p("VFMADD231PS %s, %s, %s", v.r(q), v.r(key+g*v.per+i), v.r(acc(r, g)+i))
 			}
 		}
+	}
+	if groups == 4 {
+		for i := 0; i < 16*f.size*groups; i += 64 {
+			a.p("PREFETCHT1 %d(R14)", i)
+		}
+		a.p("ADDQ $%d, R14", 16*f.size*groups)
 	}
 	a.p("ADDQ $%d, BX\nADDQ $4, SI", 16*f.size)
 	if q8 {
@@ -140,6 +146,11 @@ func (v isa) weigh(a *asm, rows int, f kvFormat) {
 			a.p("VBROADCASTSS %d(BX), %s", 4*i, v.r(scale+i))
 		}
 		a.p("ADDQ R8, BX")
+	}
+	if sixteens == 4 {
+		for i := 0; i < 64*f.size; i += 64 {
+			a.p("PREFETCHT1 %d(AX)", ahead+i)
+		}
 	}
 	for c := range sixteens {
 		for i := range v.per {
