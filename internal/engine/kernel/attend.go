@@ -275,7 +275,13 @@ func (a *Attention) weigh(s *AttentionState, l KVLayout, page []byte, from, n, r
 // before and those that are added are to be multiplied by.
 func (s *AttentionState) add(r int, top, sum float32) (before, here float32) {
 	highest := max(s.top[r], top)
-	before, here = quant.Exp(s.top[r]-highest), quant.Exp(top-highest)
+	before, here = 1, 1 // what Exp makes of 0
+	if s.top[r] != highest {
+		before = quant.Exp(s.top[r] - highest)
+	}
+	if top != highest {
+		here = quant.Exp(top - highest)
+	}
 	s.sums[r] = float32(s.sums[r]*before) + float32(sum*here)
 	s.top[r] = highest
 	return before, here

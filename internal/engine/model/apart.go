@@ -31,8 +31,8 @@ func (x *apart) reserve(values int) {
 	}
 }
 
-// apart says whether pages are computed apart: where there are few tokens, and not
-// more heads than would keep the threads busy.
+// apart says whether pages are computed apart: where there are few tokens, and room
+// for several pages of each.
 func (r *attentionRun) apart() bool {
 	s := r.s
 	if s.n > nearTokens || r.index != nil || s.pool.Threads() == 1 {
@@ -77,7 +77,7 @@ func (r *attentionRun) pageJob(job int) {
 		return
 	}
 	layout, data := cache.Layout(r.layer), cache.Page(r.layer, head, page)
-	scratch := <-s.attends.scratch
+	scratch := s.attends.scratch.take()
 	for t := s.spans[seq].from; t < s.spans[seq].to; t++ {
 		n, first := min(kv.PageSize, s.pos[t]+1-at), r.first(t)
 		if n <= 0 || first >= at+kv.PageSize {
@@ -89,7 +89,7 @@ func (r *attentionRun) pageJob(job int) {
 			scratch.AddFrom(state, layout, data, max(0, first-at), n, rows, q, part, true)
 		}
 	}
-	s.attends.scratch <- scratch
+	s.attends.scratch.give(scratch)
 }
 
 // joinJob joins the pages of a wave for one head of one token.

@@ -61,7 +61,7 @@ type attentionRun struct {
 type attends struct {
 	states  []kernel.AttentionState // [n, kvHeads, fours]
 	halves  []uint16                // [n, dim]
-	scratch chan *kernel.Attention  // one a worker
+	scratch lent[kernel.Attention]  // one a worker
 	layout  kernel.KVLayout         // that scratch is for
 	apart   apart
 }
@@ -105,9 +105,9 @@ func (x *attends) reserve(a *attention, fours, workers int) {
 	if l == x.layout {
 		return
 	}
-	x.layout, x.scratch = l, make(chan *kernel.Attention, workers)
-	for range workers {
-		x.scratch <- kernel.NewAttention(l)
+	x.layout, x.scratch = l, make(lent[kernel.Attention], workers)
+	for i := range x.scratch {
+		x.scratch[i].Store(kernel.NewAttention(l))
 	}
 }
 
@@ -206,7 +206,7 @@ func (r *attentionRun) attendJob(job int) {
 	b, head := s.blocks[job/r.kvHeads], job%r.kvHeads
 	cache := s.batch[b.seq].Cache
 	layout := cache.Layout(r.layer)
-	scratch := <-s.attends.scratch
+	scratch := s.attends.scratch.take()
 	for page := r.first(b.from) / kv.PageSize; page*kv.PageSize <= s.pos[b.to-1]; page++ {
 		layout, data := layout, cache.Page(r.layer, head, page)
 		at := page * kv.PageSize
@@ -228,7 +228,7 @@ func (r *attentionRun) attendJob(job int) {
 			}
 		}
 	}
-	s.attends.scratch <- scratch
+	s.attends.scratch.give(scratch)
 	for t := b.from; t < b.to; t++ {
 		r.end(t, head)
 	}

@@ -182,7 +182,7 @@ func (r *latentRun) attendJob(job int) {
 	b, four := s.blocks[job/r.fours], job%r.fours
 	cache, first, dim := s.batch[b.seq].Cache, four*kernel.Heads, r.dim()
 	rows, layout := min(kernel.Heads, r.heads-first), cache.Layout(r.layer)
-	scratch := <-s.attends.scratch
+	scratch := s.attends.scratch.take()
 	for page := 0; page*kv.PageSize <= s.pos[b.to-1]; page++ {
 		layout, data := layout, cache.Page(r.layer, 0, page)
 		if b.to-b.from > 1 {
@@ -195,7 +195,7 @@ func (r *latentRun) attendJob(job int) {
 			}
 		}
 	}
-	s.attends.scratch <- scratch
+	s.attends.scratch.give(scratch)
 	for t := b.from; t < b.to; t++ {
 		slot := t*r.heads + first
 		s.attends.states[t*r.fours+four].Finish(layout, rows, r.short.data[slot*r.rank:])
