@@ -89,6 +89,8 @@ func (a *attention) bind(s *Pass, layer int) (runner, roundings) {
 	if a.sparse != nil {
 		r.index = a.sparse.bind(s, layer)
 		wants |= a.sparse.wants()
+	} else if s.pool.Threads() > 1 {
+		s.attends.apart.reserve(d)
 	}
 	return r, wants
 }
@@ -97,7 +99,6 @@ func (x *attends) reserve(a *attention, fours, workers int) {
 	if n := MaxBatch * a.kvHeads * fours; len(x.states) < n {
 		x.states = make([]kernel.AttentionState, n)
 	}
-	x.apart.reserve(a.valueDim())
 	if n := MaxBatch * a.dim; len(x.halves) < n {
 		x.halves = make([]uint16, n)
 	}
@@ -105,10 +106,7 @@ func (x *attends) reserve(a *attention, fours, workers int) {
 	if l == x.layout {
 		return
 	}
-	x.layout, x.scratch = l, make(lent[kernel.Attention], workers)
-	for i := range x.scratch {
-		x.scratch[i].Store(kernel.NewAttention(l))
-	}
+	x.layout, x.scratch = l, lend(workers, func() *kernel.Attention { return kernel.NewAttention(l) })
 }
 
 // run is out(attend(q, k, v)).

@@ -61,7 +61,7 @@ type deltaRun struct {
 	mixed        *buffer // [n, heads*size]
 	mid          *acts   // [n, heads*size]
 	outRoundings roundings
-	scratch      chan []float32 // one a worker: a state
+	scratch      lent[[]float32] // one a worker: a state
 
 	project, convolve, step, gather, finish func(int)
 }
@@ -93,15 +93,12 @@ func (d *deltaNet) bind(s *Pass, layer int) (runner, roundings) {
 }
 
 // states is a scratch state of so many floats for every worker.
-func (s *Pass) states(n int) chan []float32 {
+func (s *Pass) states(n int) lent[[]float32] {
 	if s.stateScratch == nil {
-		s.stateScratch = map[int]chan []float32{}
+		s.stateScratch = map[int]lent[[]float32]{}
 	}
 	if s.stateScratch[n] == nil {
-		s.stateScratch[n] = make(chan []float32, s.pool.Threads())
-		for range s.pool.Threads() {
-			s.stateScratch[n] <- make([]float32, n)
-		}
+		s.stateScratch[n] = lend(s.pool.Threads(), func() *[]float32 { x := make([]float32, n); return &x })
 	}
 	return s.stateScratch[n]
 }
@@ -215,10 +212,10 @@ func (r *deltaRun) stepHead(job int) {
 		kernel.Delta(state, &rows)
 		return
 	}
-	scratch := <-r.scratch
-	copy(scratch, state)
-	kernel.Delta(scratch, &rows)
-	r.scratch <- scratch
+	scratch := r.scratch.take()
+	copy(*scratch, state)
+	kernel.Delta(*scratch, &rows)
+	r.scratch.give(scratch)
 }
 
 // gatherToken rounds what was read for token t. The jobs behind those of the tokens

@@ -50,17 +50,14 @@ type indexes struct {
 	scores  []float32      // [n, blocks]
 	pages   int            // that seen has room for, each token
 	seen    []kernel.Seen  // [n, pages]
-	scratch chan *choosing // one a worker
+	scratch lent[choosing] // one a worker
 }
 
 func (x *indexer) wants() roundings { return roundingsOf(x.q.Matrix, x.k.Matrix) }
 
 func (x *indexer) bind(s *Pass, layer int) *indexing {
 	if s.indexes == nil {
-		s.indexes = &indexes{scratch: make(chan *choosing, s.pool.Threads())}
-		for range s.pool.Threads() {
-			s.indexes.scratch <- new(choosing)
-		}
+		s.indexes = &indexes{scratch: lend(s.pool.Threads(), func() *choosing { return new(choosing) })}
 	}
 	r := &indexing{
 		indexer: x, s: s, layer: layer, turns: s.turning(x.rope), shared: s.indexes,
@@ -166,13 +163,13 @@ func (r *indexing) chooseToken(t int) {
 	}
 	pos := r.s.pos[t]
 	whole := (pos + 1) / r.ratio
-	c := <-r.shared.scratch
+	c := r.shared.scratch.take()
 	seen := r.seen(t)
 	clear(seen)
 	for _, p := range c.chosen(row(r.shared.scores, t, r.shared.blocks)[:whole], r.ratio, pos+1, r.most()) {
 		seen[p/kv.PageSize].Add(int(p) % kv.PageSize)
 	}
-	r.shared.scratch <- c
+	r.shared.scratch.give(c)
 }
 
 // seen is what a sparse token sees, page by page.

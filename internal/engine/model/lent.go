@@ -6,6 +6,15 @@ import "sync/atomic"
 // have them wait for its lock.
 type lent[T any] []atomic.Pointer[T]
 
+// lend makes things for so many workers.
+func lend[T any](workers int, one func() *T) lent[T] {
+	l := make(lent[T], workers)
+	for i := range l {
+		l[i].Store(one())
+	}
+	return l
+}
+
 // take borrows one. There must be one for each worker.
 func (l lent[T]) take() *T {
 	for {

@@ -75,9 +75,9 @@ type Pass struct {
 	outRoutes []kernel.Route // tokens whose logits are wanted to rows 0, 1 ...
 	stages    struct{ embed, output, copy func(int) }
 
-	early        []func(t int)          // run for every token before the first layer
-	indexes      *indexes               // shared by layers of sparse attention
-	stateScratch map[int]chan []float32 // by size: one a worker
+	early        []func(t int)           // run for every token before the first layer
+	indexes      *indexes                // shared by layers of sparse attention
+	stateScratch map[int]lent[[]float32] // by size: one a worker
 
 	trace func(layer int, chosen []int32) // for tests: the experts of each token, [n, used]
 }
@@ -196,6 +196,8 @@ func (s *Pass) Touch() {
 		clear(x)
 	}
 	clear(s.attends.states)
+	clear(s.attends.apart.states)
+	clear(s.attends.apart.outs)
 }
 
 // turning is the cosines and sines of a rope; nil for none.

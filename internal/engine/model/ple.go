@@ -61,14 +61,14 @@ type gramsRun struct {
 	settles     bool
 	wide        convolution
 
-	rows     []int32     // [n, (n-1)*heads]
-	scratch  chan []byte // one a worker: a row of the table
-	embedded *buffer     // [n, width]: e
-	keys     *buffer     // [n, streams*width]; then what the convolution gives
-	vs       *buffer     // [n, width]
-	values   *buffer     // [n, streams*width]: v
-	normed   *buffer     // [n, streams*width]: what is convolved
-	in       *acts       // [n, width]
+	rows     []int32      // [n, (n-1)*heads]
+	scratch  lent[[]byte] // one a worker: a row of the table
+	embedded *buffer      // [n, width]: e
+	keys     *buffer      // [n, streams*width]; then what the convolution gives
+	vs       *buffer      // [n, width]
+	values   *buffer      // [n, streams*width]: v
+	normed   *buffer      // [n, streams*width]: what is convolved
+	in       *acts        // [n, width]
 	set      roundings
 
 	mu  sync.Mutex
@@ -85,10 +85,7 @@ func (g *grams) bind(s *Pass, layer, part int, settles bool) *gramsRun {
 		values: s.floats("gates of streams", n), normed: s.floats("convolved streams", n),
 		set: roundingsOf(g.key.Matrix, g.value.Matrix),
 	}
-	r.scratch = make(chan []byte, s.pool.Threads())
-	for range s.pool.Threads() {
-		r.scratch <- make([]byte, g.table.RowBytes())
-	}
+	r.scratch = lend(s.pool.Threads(), func() *[]byte { x := make([]byte, g.table.RowBytes()); return &x })
 	r.wide = convolution{s: s, layer: layer, part: part + 1, taps: g.taps, step: g.n, rows: r.normed, width: n}
 	r.in = s.acts("n-grams", r.set, s.m.Width)
 	r.lookup, r.project, r.agree, r.convolve, r.remember = r.lookupToken, r.projectChunk, r.agreeToken, r.convolveToken, r.rememberSequence
@@ -138,16 +135,16 @@ func (r *gramsRun) wantToken(t int) {
 // lookupToken reads the rows of token t.
 func (r *gramsRun) lookupToken(t int) {
 	e := row(r.embedded.data, t, r.s.m.Width)
-	scratch := <-r.scratch
+	scratch := r.scratch.take()
 	for head := range r.sizes {
-		if err := r.table.Row(int(r.rows[t*len(r.sizes)+head]), e[head*r.table.Cols:], scratch); err != nil {
+		if err := r.table.Row(int(r.rows[t*len(r.sizes)+head]), e[head*r.table.Cols:], *scratch); err != nil {
 			r.mu.Lock()
 			r.err = err
 			r.mu.Unlock()
 			break
 		}
 	}
-	r.scratch <- scratch
+	r.scratch.give(scratch)
 	r.in.set(r.set, t, e)
 }
 

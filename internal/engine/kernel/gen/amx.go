@@ -104,7 +104,7 @@ func amx(a *asm, f *format256) {
 	}
 	a.p("ADDQ $1024, DI\nADDQ $%d, AX\nADDQ $%d, R13\nDECL CX\nJNZ group", f.step, f.scaleStep())
 	for o := 0; o < f.rest; o += 64 {
-		a.p("PREFETCHT1 %d(AX)", o+ahead)
+		a.prefetch(o)
 	}
 	f.keepScales(a)
 	a.p("ADDQ $%d, AX", f.rest)

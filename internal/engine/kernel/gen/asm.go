@@ -59,11 +59,14 @@ func (a *asm) word(name string, v uint32) {
 	fmt.Fprintf(&a.consts, "\nDATA %s<>+0(SB)/4, $0x%08x\nGLOBL %s<>(SB), RODATA|NOPTR, $4\n", name, v, name)
 }
 
-// ahead is how far ahead of the weights in use the next ones are asked for. The
-// hardware's own prefetching stops at the end of a 4 KB page; this does not. They
-// are brought into the second level of caches (PREFETCHT1) only: the hardware
-// brings them nearer, and does not have to wait for a line of the first.
+// ahead is how far ahead of what is in use the next is asked for. The hardware's own
+// prefetching stops at the end of a 4 KB page; this does not.
 const ahead = 8192
+
+// prefetch asks for the line that is ahead of the one at off(AX). It is brought into
+// the second level of caches only: the hardware brings it nearer, and does not have
+// to wait for a line of the first.
+func (a *asm) prefetch(off int) { a.p("PREFETCHT1 %d(AX)", off+ahead) }
 
 // tileArgs are the arguments of all panel kernels, see kernel.tileFunc.
 const (

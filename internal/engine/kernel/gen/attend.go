@@ -149,7 +149,7 @@ func (v isa) weigh(a *asm, rows int, f kvFormat) {
 	}
 	if sixteens == 4 {
 		for i := 0; i < 64*f.size; i += 64 {
-			a.p("PREFETCHT1 %d(AX)", ahead+i)
+			a.prefetch(i)
 		}
 	}
 	for c := range sixteens {

@@ -100,7 +100,8 @@ func bytesAVX2(a *asm, t int) {
 			}
 			for k := range 8 {
 				w := 64 + 512*b + 64*k
-				a.p("PREFETCHT1 %d(AX)\nVPXOR %d(AX), Y13, Y8", w+ahead, w+32*h)
+				a.prefetch(w)
+				a.p("VPXOR %d(AX), Y13, Y8", w+32*h)
 				signedAVX2(a, t, b*x32+4*k, "Y8", "Y9", "Y10", "Y14", t)
 			}
 			endBlock32(a, fmt.Sprintf("VCVTPH2PS %d(AX), Y8", 32*b+16*h), b, t)
@@ -134,7 +135,8 @@ func nibbles32AVX2(a *asm, format string, t int) {
 			}
 			for k := range 4 {
 				w := 64 + 256*b + 64*k
-				a.p("PREFETCHT1 %d(AX)\nVMOVDQU %d(AX), Y8\nVPSRLW $4, Y8, Y11\nVPAND Y13, Y8, Y8\nVPAND Y13, Y11, Y11\nVPSHUFB Y8, Y12, Y8\nVPSHUFB Y11, Y12, Y11", w+ahead, w+32*h)
+				a.prefetch(w)
+				a.p("VMOVDQU %d(AX), Y8\nVPSRLW $4, Y8, Y11\nVPAND Y13, Y8, Y8\nVPAND Y13, Y11, Y11\nVPSHUFB Y8, Y12, Y8\nVPSHUFB Y11, Y12, Y11", w+32*h)
 				signedAVX2(a, t, b*x32+4*k, "Y8", "Y9", "Y10", "Y14", t)
 				signedAVX2(a, t, b*x32+16+4*k, "Y11", "Y9", "Y10", "Y14", t)
 			}
@@ -238,7 +240,8 @@ func (f *format256) unpackAVX2(a *asm, k, h int) {
 			a.p("VMOVDQU %d(AX), Y%d\n%s\nVPAND Y14, Y%d, Y%d", at(k/4*128+64*i), 10+i, moved(2*(k%4), 0, fmt.Sprintf("Y%d", 10+i), fmt.Sprintf("Y%d", 10+i)), 10+i, 10+i)
 		}
 		if k%4 == 0 {
-			a.p("PREFETCHT1 %d(AX)\nPREFETCHT1 %d(AX)", k/4*128+ahead, k/4*128+64+ahead)
+			a.prefetch(k / 4 * 128)
+			a.prefetch(k/4*128 + 64)
 		}
 		if f.name == "q3k" {
 			or(k, 2, 256, 10, true)
@@ -246,7 +249,8 @@ func (f *format256) unpackAVX2(a *asm, k, h int) {
 		}
 		return
 	}
-	a.p("PREFETCHT1 %d(AX)\nVMOVDQU %d(AX), Y10\nVPSRLW $4, Y10, Y11\nVPAND Y14, Y10, Y10\nVPAND Y14, Y11, Y11", 64*k+ahead, at(64*k))
+	a.prefetch(64 * k)
+	a.p("VMOVDQU %d(AX), Y10\nVPSRLW $4, Y10, Y11\nVPAND Y14, Y10, Y10\nVPAND Y14, Y11, Y11", at(64*k))
 	switch f.name {
 	case "q5k":
 		or(k, 4, 512, 10, true)

@@ -46,7 +46,7 @@ func dot(a *asm, format string, t int) {
 	a.p("step:")
 	size := stepBytes[format]
 	for o := 0; o < size; o += 64 {
-		a.p("PREFETCHT1 %d(AX)", o+ahead)
+		a.prefetch(o)
 	}
 	for j := range 4 {
 		switch format {
@@ -88,7 +88,7 @@ func dotAVX2(a *asm, format string) {
 	a.p("step:")
 	size := stepBytes[format]
 	for o := 0; o < size; o += 64 {
-		a.p("PREFETCHT1 %d(AX)", o+ahead)
+		a.prefetch(o)
 	}
 	product := func(j, w int) {
 		a.p("VMULPS %d(BX), Y%d, Y%d\nVADDPS Y%d, Y%d, Y%d", 32*j, w, w, w, j, j)

@@ -147,7 +147,7 @@ func super(a *asm, f *format256, t int) {
 	a.advance(t, x64)
 	a.p("DECL CX\nJNZ group")
 	for o := 0; o < f.rest; o += 64 {
-		a.p("PREFETCHT1 %d(AX)", o+ahead)
+		a.prefetch(o)
 	}
 	f.finish(a, t, total, low)
 	a.p("ADDQ $%d, AX\nDECQ DX\nJNZ block", f.rest)
@@ -301,7 +301,8 @@ func broadcast(v int) func(*asm) {
 
 // split loads line k of nibbles into Z25, its halves into Z26 and Z27.
 func split(a *asm, k int) {
-	a.p("PREFETCHT1 %d(AX)\nVMOVDQU64 %d(AX), Z25", 64*k+ahead, 64*k)
+	a.prefetch(64 * k)
+	a.p("VMOVDQU64 %d(AX), Z25", 64*k)
 	a.p("VPANDD Z24, Z25, Z26\nVPSRLW $4, Z25, Z27\nVPANDD Z24, Z27, Z27")
 }
 
@@ -312,7 +313,9 @@ func lookedUp(a *asm, k int) {
 
 // more loads two lines of further bits, behind the nibbles, into Z30 and Z31.
 func more(a *asm, at int) {
-	a.p("PREFETCHT1 %d(AX)\nPREFETCHT1 %d(AX)\nVMOVDQU64 %d(AX), Z30\nVMOVDQU64 %d(AX), Z31", at+ahead, at+64+ahead, at, at+64)
+	a.prefetch(at)
+	a.prefetch(at + 64)
+	a.p("VMOVDQU64 %d(AX), Z30\nVMOVDQU64 %d(AX), Z31", at, at+64)
 }
 
 // moved is an instruction that moves bit from to bit to.
@@ -361,7 +364,8 @@ func twos(a *asm, k int) {
 // for line k, and one for the high ones.
 func threes(a *asm, k int) {
 	if k == 0 {
-		a.p("PREFETCHT1 %d(AX)\nPREFETCHT1 %d(AX)", 256+ahead, 320+ahead)
+		a.prefetch(256)
+		a.prefetch(320)
 	}
 	twos(a, k)
 	for i := range 2 {

@@ -54,7 +54,7 @@ func bytes(a *asm, r, t int) {
 	sum := func(g, i int) int { return r*t + g*t + i }
 	prefetch := func(off int) {
 		if r == 1 {
-			a.p("PREFETCHT1 %d(AX)", off+ahead)
+			a.prefetch(off)
 		} else { // the same place in the next pair of panels
 			a.p("PREFETCHT1 %d(AX)(R13*2)\nPREFETCHT1 %d(AX)(R15*1)", off, off)
 		}
@@ -108,14 +108,16 @@ func bytes(a *asm, r, t int) {
 func nibbles32(a *asm, format string, t int) {
 	a.tile(fmt.Sprintf("%st%d", format, t), 1, t)
 	a.p("MOVL $0x0f0f0f0f, R13\nVPBROADCASTD R13, Z24\nVBROADCASTI32X4 %s<>(SB), Z25", format)
-	a.p("block:\nPREFETCHT1 %d(AX)", ahead)
+	a.p("block:")
+	a.prefetch(0)
 	for h := range 2 {
 		for i := range t {
 			a.p("VPBROADCASTD %d(%s), Z%d", h*x32+x32Sum, tokenRegs[i], t+i)
 		}
 		for k := range 4 {
 			w := 64 + 256*h + 64*k
-			a.p("PREFETCHT1 %d(AX)\nVMOVDQU64 %d(AX), Z26\nVPSRLW $4, Z26, Z27\nVPANDD Z24, Z26, Z26\nVPANDD Z24, Z27, Z27\nVPSHUFB Z26, Z25, Z26\nVPSHUFB Z27, Z25, Z27", w+ahead, w)
+			a.prefetch(w)
+			a.p("VMOVDQU64 %d(AX), Z26\nVPSRLW $4, Z26, Z27\nVPANDD Z24, Z26, Z26\nVPANDD Z24, Z27, Z27\nVPSHUFB Z26, Z25, Z26\nVPSHUFB Z27, Z25, Z27", w)
 			for i := range t {
 				a.p("VPDPBUSD.BCST %d(%s), Z26, Z%d\nVPDPBUSD.BCST %d(%s), Z27, Z%d", h*x32+4*k, tokenRegs[i], t+i, h*x32+16+4*k, tokenRegs[i], t+i)
 			}
