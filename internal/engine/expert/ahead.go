@@ -2,6 +2,9 @@ package expert
 
 import "container/heap"
 
+// Farthest is how many layers before it is asked for a layer can be guessed.
+const Farthest = 2
+
 const (
 	// sure is the share of guesses that must have come true for experts to be read by
 	// them. Reading what nobody wants takes the disk from what somebody waits for.
@@ -33,35 +36,36 @@ func (r *record) note(right bool) {
 
 func (r *record) sure() bool { return r.all >= someGuesses && float64(r.right) >= sure*float64(r.all) }
 
-// Foresees says whether it is worth while to guess now which experts of a layer come
-// next, for Ahead.
-func (s *Store) Foresees(layer int) bool {
+// Foresees says whether it is worth while to guess now, so many layers before, which
+// experts of a layer come next, for Ahead.
+func (s *Store) Foresees(layer, before int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := &s.layers[layer]
 	if s.closed || l.class == nil || s.missing < someMisses {
 		return false
 	}
-	if l.passes++; l.passes < manyGuesses || l.passes%probe == 0 {
+	passes, records := &l.passes[before-1], l.records[before-1]
+	if *passes++; *passes < manyGuesses || *passes%probe == 0 {
 		return true
 	}
-	for i := range l.records {
-		if l.records[i].sure() {
+	for i := range records {
+		if records[i].sure() {
 			return true
 		}
 	}
 	return false
 }
 
-// Ahead is told which experts of a layer a pass will probably ask for soon: for each
-// of its tokens as many as a token uses, the most likely first. Those whose like came
+// Ahead is told which experts of a layer a pass will probably ask for, so many layers
+// before: for each of its tokens as many as a token uses, the most likely first. Those whose like came
 // true often enough so far are read, when nothing that was asked for is left to be
 // read, and kept until that layer is asked for, as far as there is room. It is advice:
 // it has no errors, and what finds no room is left out.
-func (s *Store) Ahead(layer int, chosen []int32) {
+func (s *Store) Ahead(layer, before int, chosen []int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || layer < 0 || layer >= s.shape.Layers || s.layers[layer].class == nil {
+	if s.closed || before < 1 || before > Farthest || layer < 0 || layer >= s.shape.Layers || s.layers[layer].class == nil {
 		return
 	}
 	l := &s.layers[layer]
@@ -73,13 +77,13 @@ func (s *Store) Ahead(layer int, chosen []int32) {
 				continue
 			}
 			e := &s.entries[layer*s.shape.Experts+int(id)]
-			if e.state != absent || e.err != nil || e.guess > 0 {
+			if e.state != absent && !e.ahead || e.err != nil || e.guess[before-1] > 0 {
 				continue
 			}
-			e.guess = int32(rank) + 1
+			e.guess[before-1] = int32(rank) + 1
 			l.guesses++
 			room = room && len(s.batches) == 0
-			if room && l.records[rank].sure() {
+			if e.state == absent && room && l.records[before-1][rank].sure() {
 				room = s.readAhead(e, l.class)
 			}
 		}
@@ -107,13 +111,18 @@ func (s *Store) spareSlot(c *class) bool {
 		len(c.idle) > 0 && !c.idle[0].ahead
 }
 
-// judge notes whether the guess that e will be asked for came true.
+// judge notes whether guesses that e will be asked for came true.
 func (s *Store) judge(l *layer, e *entry, right bool) {
-	l.records[e.guess-1].note(right)
-	e.guess = 0
-	l.guesses--
-	if s.stats.Guessed++; right {
-		s.stats.GuessedRight++
+	for i, rank := range e.guess {
+		if rank == 0 {
+			continue
+		}
+		l.records[i][rank-1].note(right)
+		e.guess[i] = 0
+		l.guesses--
+		if s.stats.Guessed++; right {
+			s.stats.GuessedRight++
+		}
 	}
 }
 
@@ -150,7 +159,7 @@ func (s *Store) settle(layer int) {
 	})
 	for i := first; l.guesses > 0 && i < first+int32(s.shape.Experts); i++ {
 		e := &s.entries[i]
-		if e.guess == 0 {
+		if e.guess == [Farthest]int32{} {
 			continue
 		}
 		s.judge(l, e, false)

@@ -2,6 +2,7 @@ package expert
 
 import (
 	"container/heap"
+	"fmt"
 	"slices"
 	"testing"
 )
@@ -9,17 +10,18 @@ import (
 // guessing has a store guess for passes that want some experts each time, of which it
 // drops all between two passes.
 type guessing struct {
-	t     *testing.T
-	s     *Store
-	wants []int32
+	t      *testing.T
+	s      *Store
+	before int // layers
+	wants  []int32
 }
 
 // pass says whether the layer was worth a guess.
 func (g *guessing) pass(guess []int32) bool {
 	g.t.Helper()
-	worth := g.s.Foresees(1)
+	worth := g.s.Foresees(1, g.before)
 	if worth {
-		g.s.Ahead(1, guess)
+		g.s.Ahead(1, g.before, guess)
 	}
 	for _, ask := range []struct {
 		layer int
@@ -48,12 +50,18 @@ func (g *guessing) pass(guess []int32) bool {
 // Experts are read ahead by guesses of a rank that came true, and not by those that did
 // not; a layer of which nothing comes true is guessed ever more rarely.
 func TestGuesses(t *testing.T) {
-	g := &guessing{t, open(t, model(t), testShape, Options{Bytes: 64 << 20}), []int32{1, 2}}
+	for before := 1; before <= Farthest; before++ {
+		t.Run(fmt.Sprint(before), func(t *testing.T) { guesses(t, before) })
+	}
+}
+
+func guesses(t *testing.T, before int) {
+	g := &guessing{t, open(t, model(t), testShape, Options{Bytes: 64 << 20}), before, []int32{1, 2}}
 	for range someGuesses + 6 { // the first ones find too little missing to guess
 		g.pass([]int32{1, 5})
 	}
 	st := g.s.Stats()
-	if r := g.s.layers[1].records; !r[0].sure() || r[1].sure() || r[1].right > 0 || st.Guessed != 2*st.GuessedRight || st.Guessed < 2*someGuesses {
+	if r := g.s.layers[1].records[before-1]; !r[0].sure() || r[1].sure() || r[1].right > 0 || st.Guessed != 2*st.GuessedRight || st.Guessed < 2*someGuesses {
 		t.Errorf("%+v, %+v", r, st)
 	}
 	if st.AheadRead == 0 || st.AheadRead > 6 || st.AheadUsed != st.AheadRead || st.AheadWasted != 0 {
@@ -62,14 +70,14 @@ func TestGuesses(t *testing.T) {
 	for range 2 * manyGuesses {
 		g.pass([]int32{7, 5})
 	}
-	before, worth := g.s.Stats().AheadRead, 0
+	read, worth := g.s.Stats().AheadRead, 0
 	for range 10 * probe {
 		if g.pass([]int32{7, 5}) {
 			worth++
 		}
 	}
-	if n := g.s.Stats().AheadRead; n != before || worth != 10 {
-		t.Errorf("of guesses that do not come true %d were read, and %d made in %d passes", n-before, worth, 10*probe)
+	if n := g.s.Stats().AheadRead; n != read || worth != 10 {
+		t.Errorf("of guesses that do not come true %d were read, and %d made in %d passes", n-read, worth, 10*probe)
 	}
 }
 
@@ -94,7 +102,31 @@ func TestNothingToGuess(t *testing.T) {
 	for range 10 * missingMean {
 		pass()
 	}
-	if s.Foresees(1) {
+	if s.Foresees(1, 1) {
 		t.Errorf("a guess is wanted, although %g are missing", s.missing)
+	}
+}
+
+// What two guesses of an expert say is judged of each: the one made two layers before
+// that has it read, and the one made later.
+func TestGuessedTwice(t *testing.T) {
+	s := open(t, model(t), testShape, Options{Bytes: 64 << 20})
+	s.layers[1].records[1][0] = record{someGuesses, someGuesses}
+	s.Ahead(1, 2, []int32{3, 4})
+	s.Ahead(1, 1, []int32{3, 5})
+	b, err := s.Begin(1, []int32{3, 4}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := all(b, func(Expert) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	want := [Farthest][]record{{{1, 1}, {0, 1}, {}}, {{someGuesses + 1, someGuesses + 1}, {1, 1}, {}}}
+	if got := s.layers[1].records; !slices.Equal(got[0], want[0]) || !slices.Equal(got[1], want[1]) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	st := s.Stats()
+	if st.AheadRead != 1 || st.AheadUsed != 1 || st.Guessed != 4 || st.GuessedRight != 3 || s.layers[1].guesses != 0 {
+		t.Errorf("%+v", st)
 	}
 }

@@ -86,7 +86,7 @@ func (g *governor) look(soon int64) {
 	}
 	if s.budget > before && len(s.batches) > 0 {
 		s.serve()
-		s.changed.Broadcast()
+		s.notify()
 	}
 }
 

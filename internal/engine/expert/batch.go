@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"assay/internal/engine/pool"
 )
 
 // Batch is the experts of one layer that a pass asked for. It is to be ended.
@@ -67,9 +69,7 @@ func (s *Store) Begin(layer int, ids, uses []int32) (*Batch, error) {
 				s.stats.AheadHits++
 			}
 		}
-		if e.guess > 0 {
-			s.judge(&s.layers[layer], e, true)
-		}
+		s.judge(&s.layers[layer], e, true)
 		if e.ahead {
 			s.stats.AheadUsed++
 			s.unmark(e)
@@ -163,7 +163,7 @@ func (s *Store) serve() {
 				t, err := s.take(b.class)
 				if err != nil {
 					b.err = err
-					s.changed.Broadcast()
+					s.notify()
 				}
 				if t == nil {
 					break
@@ -172,7 +172,7 @@ func (s *Store) serve() {
 				s.fetch(e, t, &s.demand)
 			}
 			if e.state != loading { // another batch asked for it and has it
-				s.changed.Broadcast()
+				s.notify()
 			}
 			s.hold(e)
 			b.coming = append(b.coming, e)
@@ -206,12 +206,35 @@ func (b *Batch) Next() ([]Expert, error) {
 		if since.IsZero() {
 			since = time.Now()
 		}
-		s.changed.Wait()
+		s.await()
 	}
 	if !since.IsZero() {
 		s.stats.Wait += time.Since(since)
 	}
 	return b.group, nil
+}
+
+// notify tells those who wait that something changed.
+func (s *Store) notify() {
+	s.changes.Add(1)
+	s.changed.Broadcast()
+}
+
+// patience is how long a batch looks for a change itself before it sleeps: what a
+// disk takes for an expert. To be woken takes longer than to compute one.
+const patience = 2 * time.Millisecond
+
+// await waits for a change.
+func (s *Store) await() {
+	seen := s.changes.Load()
+	s.mu.Unlock()
+	for began := time.Now(); s.changes.Load() == seen && time.Since(began) < patience; {
+		pool.Yield()
+	}
+	s.mu.Lock()
+	if s.changes.Load() == seen {
+		s.changed.Wait()
+	}
 }
 
 // giveBack drops the experts of the last group.
@@ -287,7 +310,7 @@ func (s *Store) freed() {
 func (s *Store) leave() {
 	if s.open--; s.closed {
 		s.work.Broadcast()
-		s.changed.Broadcast()
+		s.notify()
 	}
 }
 

@@ -25,6 +25,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"assay/internal/engine/kernel"
@@ -94,8 +95,9 @@ type Store struct {
 	hash    string
 
 	mu      sync.Mutex
-	changed sync.Cond // an expert arrived, failed or was given back
-	work    sync.Cond // there is something to read
+	changed sync.Cond     // an expert arrived, failed or was given back
+	changes atomic.Uint64 // how often
+	work    sync.Cond     // there is something to read
 	classes []*class
 	entries []entry // [layer*experts + expert]
 	budget  int64   // of slabs
@@ -135,10 +137,10 @@ type origin struct {
 
 // layer is what changes of a layer.
 type layer struct {
-	class   *class   // nil: it has no experts
-	records []record // of guesses, by rank
-	guesses int      // its experts that were guessed and not asked for since
-	passes  int      // that asked whether to guess
+	class   *class             // nil: it has no experts
+	records [Farthest][]record // of guesses so many layers before, less one, by rank
+	passes  [Farthest]int      // that asked whether to guess
+	guesses int                // of its experts that are not judged yet
 }
 
 type state uint8
@@ -153,10 +155,10 @@ const (
 type entry struct {
 	index   int32 // layer*experts + expert
 	state   state
-	left    int8  // parts still to be read
-	begun   bool  // a reader has taken one of its parts
-	ahead   bool  // read before it was asked for, and not used since
-	guess   int32 // rank of the guess that it will be asked for, and 1; 0: none
+	left    int8            // parts still to be read
+	begun   bool            // a reader has taken one of its parts
+	ahead   bool            // read before it was asked for, and not used since
+	guess   [Farthest]int32 // rank of the guesses that it will be asked for, and 1; 0: none
 	refs    int32
 	slot    *slot
 	lookups int64
@@ -284,7 +286,10 @@ func (s *Store) find(f *gguf.File) error {
 			s.stage = max(s.stage, covering(g.bytes))
 			s.origins[l][p] = g
 		}
-		s.layers[l].class, s.layers[l].records = s.classOf(l), make([]record, s.shape.Used)
+		s.layers[l].class = s.classOf(l)
+		for i := range s.layers[l].records {
+			s.layers[l].records[i] = make([]record, s.shape.Used)
+		}
 	}
 	if len(s.classes) == 0 {
 		return fmt.Errorf("%s: tensor %s is missing, and those of all other layers", f.Name(), tensorName(0, gate))
@@ -382,7 +387,8 @@ type Stats struct {
 	// Read is the time that reads took, summed over those at the same time; Pack the
 	// time of repacking.
 	Read, Pack time.Duration
-	// Guesses of Ahead of experts that were not in memory, and those that came true.
+	// Guesses of Ahead of experts that were not in memory, and those that came true. An
+	// expert may be guessed twice, from two layers.
 	Guessed, GuessedRight int64
 	// Experts read ahead; how many of them a batch asked for later, of these how many were
 	// there by then, and how many were dropped before they were asked for.

@@ -196,7 +196,7 @@ func TestRandomFaults(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(g), 5))
 			for range 40 {
 				layer := r.IntN(testShape.Layers)
-				s.Ahead((layer+1)%testShape.Layers, ids(r, testShape.Experts, 2))
+				s.Ahead((layer+1)%testShape.Layers, 1, ids(r, testShape.Experts, 2))
 				want := ids(r, testShape.Experts, 1+r.IntN(3))
 				b, err := s.Begin(layer, want, nil)
 				if err != nil {

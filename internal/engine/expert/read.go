@@ -135,7 +135,7 @@ func (s *Store) arrived(j job, l loaded, err error) {
 		}
 	}
 	s.freed()
-	s.changed.Broadcast()
+	s.notify()
 }
 
 // load reads a matrix and puts it into its slot.

@@ -79,7 +79,7 @@ func TestBytes(t *testing.T) {
 			r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 			want := ids(r, testShape.Experts, rapid.IntRange(0, testShape.Experts).Draw(t, "experts"))
 			if rapid.Bool().Draw(t, "ahead") {
-				s.Ahead(layer, ids(r, testShape.Experts, 4))
+				s.Ahead(layer, 1+r.IntN(Farthest), ids(r, testShape.Experts, 4))
 			}
 			b, err := s.Begin(layer, want, nil)
 			if err != nil {
@@ -227,7 +227,7 @@ func TestConcurrent(t *testing.T) {
 			for range 25 {
 				layer := r.IntN(testShape.Layers)
 				if r.IntN(3) == 0 {
-					s.Ahead(r.IntN(testShape.Layers), ids(r, testShape.Experts, 3))
+					s.Ahead(r.IntN(testShape.Layers), 1+r.IntN(Farthest), ids(r, testShape.Experts, 3))
 				}
 				want := ids(r, testShape.Experts, 1+r.IntN(testShape.Experts))
 				b, err := s.Begin(layer, want, nil)
@@ -331,10 +331,10 @@ func TestBeginRefuses(t *testing.T) {
 // What was read ahead is kept until its layer comes, and counted.
 func TestAhead(t *testing.T) {
 	s := open(t, model(t), testShape, Options{Bytes: 64 << 20})
-	for i := range s.layers[1].records {
-		s.layers[1].records[i] = record{someGuesses, someGuesses}
+	for i := range s.layers[1].records[0] {
+		s.layers[1].records[0][i] = record{someGuesses, someGuesses}
 	}
-	s.Ahead(1, []int32{1, 2, 3, 99, -1})
+	s.Ahead(1, 1, []int32{1, 2, 3, 99, -1})
 	for end := time.Now().Add(20 * time.Second); s.Stats().Resident < 3; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("nothing is read ahead: %+v", s.Stats())

@@ -85,9 +85,9 @@ type expertsRun struct {
 	out    *buffer // [slots, width]
 	hidden *acts   // [slots, inner]: input of down
 	down   roundings
-	always *denseRun  // nil: none
-	next   *foresight // of the layer that comes next; nil: none
-	extra  *buffer    // [n, width]: what always gives
+	always *denseRun    // nil: none
+	next   []*foresight // of the layers that come next
+	extra  *buffer      // [n, width]: what always gives
 
 	route, pick, gateUp, middle, downs, sum, sharedDown func(int)
 }
@@ -169,10 +169,11 @@ func (r *expertsRun) compute() error {
 		return err
 	}
 	defer batch.end()
-	if r.next != nil {
-		r.next.tell()
+	for i, f := range r.next {
+		f.tell(i + 1)
 	}
 	for {
+		p.Soon()
 		group, err := batch.next()
 		if err != nil || len(group) == 0 {
 			return err

@@ -9,10 +9,10 @@ import (
 // them want most experts anyway, and keep the disk busy.
 const foreseeTokens = 4
 
-// foresight guesses which experts a layer will want while the layer before it
+// foresight guesses which experts a layer will want while a layer before it
 // computes its own, for the store to read them meanwhile. It asks the layer's router
-// of the stream as it is by then: what is still to be added, by those experts and by
-// the next mixer, mostly changes little. Nothing but reading follows from a guess.
+// of the stream as it is by then: what is still to be added, by the layers between,
+// mostly changes little. Nothing but reading follows from a guess.
 type foresight struct {
 	s      *Pass
 	store  *expert.Store
@@ -30,20 +30,27 @@ type foresight struct {
 	enter, route, pick func(int)
 }
 
-// foresee has each layer of experts that a store holds guess for the next.
+// foresee has each layer of experts that a store holds guess for the next ones.
 func (s *Pass) foresee() {
-	var last *expertsRun
+	var before []*expertsRun // the nearest last
 	for _, r := range s.runners {
 		l, ok := r.(*residualRun)
 		if !ok {
-			last = nil
+			before = before[:0]
 			continue
 		}
 		e, ok := l.ffn.inner.(*expertsRun)
-		if from, stored := storedOf(e); ok && stored && last != nil {
-			last.next = s.foresight(e, from, l.ffn.norm)
+		if !ok {
+			before = before[:0]
+			continue
 		}
-		last = e
+		if from, stored := storedOf(e); stored && len(before) > 0 {
+			f := s.foresight(e, from, l.ffn.norm)
+			for _, b := range before {
+				b.next = append(b.next, f)
+			}
+		}
+		before = append(before[max(0, len(before)+1-expert.Farthest):], e)
 	}
 }
 
@@ -71,16 +78,16 @@ func (s *Pass) foresight(e *expertsRun, from *stored, norm []float32) *foresight
 // few is a buffer of so many floats a token, of passes that guess.
 func (s *Pass) few(use string, each int) *buffer { return s.shared(use, foreseeTokens*each) }
 
-// tell tells the store what to expect, if that is of use.
-func (f *foresight) tell() {
+// tell tells the store what to expect so many layers later, if that is of use.
+func (f *foresight) tell(before int) {
 	n := f.s.n
-	if n > foreseeTokens || !f.store.Foresees(f.layer) {
+	if n > foreseeTokens || !f.store.Foresees(f.layer, before) {
 		return
 	}
 	f.s.pool.Run(n, f.enter)
 	f.s.pool.Run(f.of.router.chunks(), f.route)
 	f.s.pool.Run(n, f.pick)
-	f.store.Ahead(f.layer, f.chosen[:n*f.of.used])
+	f.store.Ahead(f.layer, before, f.chosen[:n*f.of.used])
 }
 
 func (f *foresight) normalise(t int) {

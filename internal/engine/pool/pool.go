@@ -33,8 +33,9 @@ type Pool struct {
 	_      [60]byte
 	gen    atomic.Uint32
 	going  atomic.Bool // a Run is
+	soon   atomic.Bool // see Soon
 	closed atomic.Bool
-	_      [56]byte
+	_      [48]byte
 
 	ahead ahead
 	_     [40]byte
@@ -83,6 +84,10 @@ const (
 	// before it leaves its processor to them: longer than chunks take, shorter than
 	// the time that a neighbour is given.
 	spinRun = 300 * time.Microsecond
+
+	// spinSoon is how long a worker waits for a Run that comes soon: longer than a disk
+	// takes for an expert.
+	spinSoon = 2 * time.Millisecond
 
 	// A wait at the end of a Run that is longer than both of these is a stall: an
 	// ordinary one ends with the last chunk.
@@ -135,6 +140,7 @@ func (p *Pool) Run(chunks int, fn func(chunk int)) {
 	p.fn, p.chunks = fn, int32(chunks)
 	p.done.Store(0)
 	p.left.Store(int32(chunks))
+	p.soon.Store(false)
 	p.going.Store(true)
 	p.gen.Add(1)
 	for _, w := range p.workers {
@@ -149,6 +155,10 @@ func (p *Pool) Run(chunks int, fn func(chunk int)) {
 	}
 	p.going.Store(false)
 }
+
+// Soon says that a Run will follow when what it waits for is there, in a millisecond
+// or so: workers that wait for it don't park, but give way to others meanwhile.
+func (p *Pool) Soon() { p.soon.Store(true) }
 
 // now is a clock that stands still between requests: times on the bench are times
 // of computing, or each short request would try the worker anew.
@@ -282,6 +292,9 @@ func (p *Pool) work(w *worker) {
 						continue
 					}
 				} else if now.Sub(idle) < spin {
+					continue
+				} else if p.soon.Load() && now.Sub(idle) < spinSoon {
+					Yield()
 					continue
 				}
 			}

@@ -160,6 +160,39 @@ func TestWorkerWaitsForTheEndOfARun(t *testing.T) {
 	}
 }
 
+// A worker that waits for a Run that comes soon does not park: waking it would take
+// longer than many a Run. One that waits for longer does.
+func TestWorkerWaitsForARunThatComesSoon(t *testing.T) {
+	p := New(2)
+	defer p.Close()
+	w := p.workers[0]
+	waited, parked := 0, 0
+	for range 50 {
+		p.Run(2, func(int) {})
+		p.Soon()
+		began := time.Now()
+		for time.Since(began) < spinSoon/4 {
+			Yield()
+		}
+		was := w.parked.Load()
+		if time.Since(began) > spinSoon/2 || p.away > 0 {
+			continue // the machine is busy
+		}
+		if waited++; was {
+			parked++
+		}
+	}
+	if parked > waited/4 {
+		t.Errorf("the worker was parked %d times of %d although a Run came soon", parked, waited)
+	}
+	p.Soon()
+	for end := time.Now().Add(10 * time.Second); !w.parked.Load(); time.Sleep(spinSoon) {
+		if time.Now().After(end) {
+			t.Fatal("no Run comes, and the worker does not park")
+		}
+	}
+}
+
 // goroutine is a name for the goroutine that calls it.
 func goroutine() string {
 	var b [64]byte
