@@ -21,10 +21,12 @@ func BenchmarkMul(b *testing.B) {
 	}
 }
 
-// BenchmarkMulMemory multiplies one token by more weights than any cache holds.
+// BenchmarkMulMemory multiplies few tokens by more weights than a small machine's caches hold.
 func BenchmarkMulMemory(b *testing.B) {
 	for _, typ := range []gguf.Type{gguf.Q8_0, gguf.Q4_K, gguf.IQ3_S} {
-		b.Run(typ.String(), func(b *testing.B) { benchmarkMul(b, typ, 128<<10, 1024, 1) })
+		for _, n := range []int{1, 2, 3, 4, 8} {
+			b.Run(fmt.Sprintf("%s/%d", typ, n), func(b *testing.B) { benchmarkMul(b, typ, 128<<10, 1024, n) })
+		}
 	}
 }
 
