@@ -503,6 +503,7 @@ func TestConditions(t *testing.T) {
 
 func FuzzParseCondition(f *testing.F) {
 	f.Add("decode @ 2K < 95 %")
+	f.Add("decode@\xce\nK<9") // found by fuzzing: white space within a context
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := ParseCondition(text)
 		if err != nil {

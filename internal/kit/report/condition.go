@@ -44,7 +44,8 @@ const conditionForm = `want METRIC < RATIO or METRIC > RATIO, with the ratio to 
 
 // ParseCondition reads a condition.
 func ParseCondition(text string) (Condition, error) {
-	c := Condition{Text: strings.Join(strings.Fields(text), " ")}
+	text = strings.Join(strings.Fields(text), " ")
+	c := Condition{Text: text}
 	bad := func(format string, args ...any) (Condition, error) {
 		return Condition{}, fmt.Errorf("%q: %s: %s", text, fmt.Sprintf(format, args...), conditionForm)
 	}

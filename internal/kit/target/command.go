@@ -98,6 +98,9 @@ func (s *Settings) Option(argv []string, value string, names ...string) []string
 
 // lists says whether a help text names a flag, as a word of its own.
 func lists(help, flag string) bool {
+	if flag == "" {
+		return false // it would be found everywhere, without end
+	}
 	part := func(c byte) bool {
 		return c == '-' || c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 	}

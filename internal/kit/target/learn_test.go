@@ -11,6 +11,7 @@ import (
 // A first stream of any kind is put in words, and leaves requests that encode.
 func FuzzUnderstand(f *testing.F) {
 	f.Add([]byte("data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"reasoning\":\"x\"}}],\"usage\":{\"completion_tokens\":1}}\n\ndata: [DONE]\n\n"), []byte(`{"stream_options":{"a":1,"b":2},"return_token_ids":true}`), "unknown field a")
+	f.Add([]byte("0"), []byte(`{"":{"":1,"b":2}}`), "unknown field a") // found by fuzzing: a field without a name
 	f.Fuzz(func(t *testing.T, body, request []byte, words string) {
 		rec := &stream.Recording{Status: 200, Header: http.Header{"Content-Type": {"text/event-stream"}}}
 		if len(body) > 0 {
