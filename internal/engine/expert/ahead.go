@@ -58,10 +58,10 @@ func (s *Store) Foresees(layer, before int) bool {
 }
 
 // Ahead is told which experts of a layer a pass will probably ask for, so many layers
-// before: for each of its tokens as many as a token uses, the most likely first. Those whose like came
-// true often enough so far are read, when nothing that was asked for is left to be
-// read, and kept until that layer is asked for, as far as there is room. It is advice:
-// it has no errors, and what finds no room is left out.
+// before: for each of its tokens as many as a token uses, the most likely first. Those
+// whose like came true often enough so far are read, when nothing that was asked for is
+// left to be read, and kept until that layer is asked for, as far as there is room. It
+// is advice: it has no errors, and what finds no room is left out.
 func (s *Store) Ahead(layer, before int, chosen []int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,9 +159,6 @@ func (s *Store) settle(layer int) {
 	})
 	for i := first; l.guesses > 0 && i < first+int32(s.shape.Experts); i++ {
 		e := &s.entries[i]
-		if e.guess == [Farthest]int32{} {
-			continue
-		}
 		s.judge(l, e, false)
 		if e.ahead {
 			s.stats.AheadWasted++

@@ -220,15 +220,11 @@ func (s *Store) notify() {
 	s.changed.Broadcast()
 }
 
-// patience is how long a batch looks for a change itself before it sleeps: what a
-// disk takes for an expert. To be woken takes longer than to compute one.
-const patience = 2 * time.Millisecond
-
 // await waits for a change.
 func (s *Store) await() {
 	seen := s.changes.Load()
 	s.mu.Unlock()
-	for began := time.Now(); s.changes.Load() == seen && time.Since(began) < patience; {
+	for began := time.Now(); s.changes.Load() == seen && time.Since(began) < pool.Patience; {
 		pool.Yield()
 	}
 	s.mu.Lock()

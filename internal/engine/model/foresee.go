@@ -34,18 +34,13 @@ type foresight struct {
 func (s *Pass) foresee() {
 	var before []*expertsRun // the nearest last
 	for _, r := range s.runners {
-		l, ok := r.(*residualRun)
-		if !ok {
+		e, from, norm := storedOf(r)
+		if from == nil {
 			before = before[:0]
 			continue
 		}
-		e, ok := l.ffn.inner.(*expertsRun)
-		if !ok {
-			before = before[:0]
-			continue
-		}
-		if from, stored := storedOf(e); stored && len(before) > 0 {
-			f := s.foresight(e, from, l.ffn.norm)
+		if len(before) > 0 {
+			f := s.foresight(e, from, norm)
 			for _, b := range before {
 				b.next = append(b.next, f)
 			}
@@ -54,13 +49,17 @@ func (s *Pass) foresee() {
 	}
 }
 
-// storedOf is where e has its experts from, if that is a store.
-func storedOf(e *expertsRun) (*stored, bool) {
-	if e == nil {
-		return nil, false
+// storedOf is the experts of a usual layer, where they are from, and the norm of their
+// input. from is nil where r is not such a layer, or no store has them.
+func storedOf(r runner) (e *expertsRun, from *stored, norm []float32) {
+	l, ok := r.(*residualRun)
+	if !ok {
+		return nil, nil, nil
 	}
-	from, ok := e.source.(*stored)
-	return from, ok
+	if e, ok = l.ffn.inner.(*expertsRun); ok {
+		from, _ = e.source.(*stored)
+	}
+	return e, from, l.ffn.norm
 }
 
 func (s *Pass) foresight(e *expertsRun, from *stored, norm []float32) *foresight {

@@ -85,10 +85,6 @@ const (
 	// the time that a neighbour is given.
 	spinRun = 300 * time.Microsecond
 
-	// spinSoon is how long a worker waits for a Run that comes soon: longer than a disk
-	// takes for an expert.
-	spinSoon = 2 * time.Millisecond
-
 	// A wait at the end of a Run that is longer than both of these is a stall: an
 	// ordinary one ends with the last chunk.
 	stallLeast  = 200 * time.Microsecond
@@ -111,6 +107,10 @@ const (
 	idleMost  = 10 * time.Second
 )
 
+// Patience is how long who waits for a disk looks for what comes itself, before it
+// sleeps: longer than a disk takes for an expert. To be woken takes longer than most Runs.
+const Patience = 2 * time.Millisecond
+
 // New starts threads-1 workers. threads is at least 1.
 func New(threads int) *Pool {
 	p := &Pool{workers: make([]*worker, threads-1), share: int32(takePart * threads), seen: time.Now()}
@@ -125,6 +125,9 @@ func New(threads int) *Pool {
 // Run calls fn(0) ... fn(chunks-1) and returns when all have returned. One Run
 // at a time.
 func (p *Pool) Run(chunks int, fn func(chunk int)) {
+	if p.soon.Load() {
+		p.soon.Store(false)
+	}
 	if p.away > 0 {
 		p.recall()
 	}
@@ -140,7 +143,6 @@ func (p *Pool) Run(chunks int, fn func(chunk int)) {
 	p.fn, p.chunks = fn, int32(chunks)
 	p.done.Store(0)
 	p.left.Store(int32(chunks))
-	p.soon.Store(false)
 	p.going.Store(true)
 	p.gen.Add(1)
 	for _, w := range p.workers {
@@ -156,8 +158,8 @@ func (p *Pool) Run(chunks int, fn func(chunk int)) {
 	p.going.Store(false)
 }
 
-// Soon says that a Run will follow when what it waits for is there, in a millisecond
-// or so: workers that wait for it don't park, but give way to others meanwhile.
+// Soon says that a Run will follow when what it waits for is there, within
+// Patience: until then workers that wait for it don't park, but give way to others.
 func (p *Pool) Soon() { p.soon.Store(true) }
 
 // now is a clock that stands still between requests: times on the bench are times
@@ -293,7 +295,7 @@ func (p *Pool) work(w *worker) {
 					}
 				} else if now.Sub(idle) < spin {
 					continue
-				} else if p.soon.Load() && now.Sub(idle) < spinSoon {
+				} else if p.soon.Load() && now.Sub(idle) < Patience {
 					Yield()
 					continue
 				}

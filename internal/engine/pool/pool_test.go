@@ -171,11 +171,11 @@ func TestWorkerWaitsForARunThatComesSoon(t *testing.T) {
 		p.Run(2, func(int) {})
 		p.Soon()
 		began := time.Now()
-		for time.Since(began) < spinSoon/4 {
+		for time.Since(began) < Patience/4 {
 			Yield()
 		}
 		was := w.parked.Load()
-		if time.Since(began) > spinSoon/2 || p.away > 0 {
+		if time.Since(began) > Patience/2 || p.away > 0 {
 			continue // the machine is busy
 		}
 		if waited++; was {
@@ -186,7 +186,7 @@ func TestWorkerWaitsForARunThatComesSoon(t *testing.T) {
 		t.Errorf("the worker was parked %d times of %d although a Run came soon", parked, waited)
 	}
 	p.Soon()
-	for end := time.Now().Add(10 * time.Second); !w.parked.Load(); time.Sleep(spinSoon) {
+	for end := time.Now().Add(10 * time.Second); !w.parked.Load(); time.Sleep(Patience) {
 		if time.Now().After(end) {
 			t.Fatal("no Run comes, and the worker does not park")
 		}

@@ -44,17 +44,16 @@ const conditionForm = `want METRIC < RATIO or METRIC > RATIO, with the ratio to 
 
 // ParseCondition reads a condition.
 func ParseCondition(text string) (Condition, error) {
-	text = strings.Join(strings.Fields(text), " ")
-	c := Condition{Text: text}
+	c := Condition{Text: strings.Join(strings.Fields(text), " ")}
 	bad := func(format string, args ...any) (Condition, error) {
 		return Condition{}, fmt.Errorf("%q: %s: %s", text, fmt.Sprintf(format, args...), conditionForm)
 	}
-	at := strings.IndexAny(text, "<>")
+	at := strings.IndexAny(c.Text, "<>")
 	if at < 0 {
 		return bad("there is neither < nor >")
 	}
-	left, right := text[:at], strings.TrimSpace(text[at+1:])
-	c.Below = text[at] == '<'
+	left, right := c.Text[:at], strings.TrimSpace(c.Text[at+1:])
+	c.Below = c.Text[at] == '<'
 	if strings.ContainsAny(right, "<>=") {
 		return bad("one < or > is the only comparison that is understood")
 	}
@@ -63,7 +62,7 @@ func ParseCondition(text string) (Condition, error) {
 	f, ok := FigureOf(name)
 	switch {
 	case name == "":
-		return bad("no metric stands before %q", text[at:at+1])
+		return bad("no metric stands before %q", c.Text[at:at+1])
 	case !ok:
 		return bad("metric %q is not known (known: %s)", name, figureNames())
 	case hasCtx && c.Ctx == "":
