@@ -90,6 +90,8 @@ type Demand struct {
 	Weights    int64 // bytes of the tensors that are kept in memory, in the file's formats
 	Memory     int64 // bytes of them when loaded: rows are laid out for the kernels, which takes more in some formats
 	PerToken   int64 // bytes of weights that one token reads: the experts it takes, not the others, one row of the embeddings, and nothing of blocks that only draft
+	OfExperts  int64 // of these, the ones of experts
+	Chosen     int   // experts that one token takes, over all layers
 	Operations int64 // multiplications and additions of one token with those weights; attention's are left out
 	KVPosition int64 // bytes of keys and values that one position takes, and that every later token reads
 	KVType     string
@@ -112,6 +114,17 @@ func (d Demand) Total() int64 { return d.Memory + d.KV() + d.Buffers }
 // depth positions before it: weights as they lie in memory, keys and values.
 func (d Demand) Reads(depth float64) float64 {
 	return float64(d.PerToken)*float64(d.Memory)/float64(d.Weights) + depth*float64(d.KVPosition)
+}
+
+// RoundReads is how many bytes of weights, in the file's formats, a round reads that
+// computes so many different experts, over all layers: each once, however many tokens
+// chose it.
+func (d Demand) RoundReads(experts float64) float64 {
+	bytes := float64(d.PerToken)
+	if d.Chosen > 0 {
+		bytes += float64(d.OfExperts) * (experts/float64(d.Chosen) - 1)
+	}
+	return bytes
 }
 
 // DemandOf says what the model of f will need under o, from its metadata alone.
@@ -164,6 +177,10 @@ func DemandOf(f *gguf.File, o Options) (Demand, error) {
 			bytes, products = bytes/int64(c.Vocabulary), 0
 		case c.Experts > 0 && strings.Contains(t.Name, "_exps."):
 			bytes = bytes / int64(c.Experts) * int64(c.Used)
+			d.OfExperts += bytes
+			if strings.HasSuffix(t.Name, "ffn_down_exps.weight") {
+				d.Chosen += c.Used
+			}
 			products = products / int64(c.Experts) * int64(c.Used)
 		case len(t.Dims) < 2:
 			products = 0

@@ -94,6 +94,9 @@ func TestDemand(t *testing.T) {
 	if want := d.Weights - experts*14/16 - embed*4095/4096; d.PerToken != want {
 		t.Errorf("a token reads %d bytes, want %d: 2 of 16 experts and one row of the embeddings", d.PerToken, want)
 	}
+	if want := float64(d.PerToken + experts/4/16); d.Chosen != 8 || d.RoundReads(9) != want || d.RoundReads(8) != float64(d.PerToken) {
+		t.Errorf("%d experts a token, a round of one more reads %g bytes, want %g", d.Chosen, d.RoundReads(9), want)
+	}
 	// q and attn_output, k and v, router, experts; output
 	if want := int64(2 * (4*(2*256*256+2*256*128+16*256+2*3*256*256) + 4096*256)); d.Operations != want {
 		t.Errorf("%d operations a token, want %d", d.Operations, want)

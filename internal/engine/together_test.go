@@ -7,8 +7,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"assay/internal/gguf"
 )
 
 // What several sequences write together, against what one writes: as times of it, and
@@ -16,7 +14,7 @@ import (
 // reads the dense weights once and each expert once, however many of them chose it; at
 // the rate at which one sequence's rounds read theirs, n sequences would write
 //
-//	bound = n * (dense + experts of one) / (dense + experts of n)
+//	bound = n * bytes of a round of one / bytes of a round of n
 //
 // times as much. Rounds of one are measured between those of n, on the same seconds.
 //
@@ -31,8 +29,7 @@ func BenchmarkTogether(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	expert := expertBytes(f)
-	const most, tokens = 8, 24
+	const most, tokens = 8, 96
 	e, err := Load(context.Background(), f, Options{Threads: 2, Context: 512, Slots: most}, nil)
 	if err != nil {
 		b.Fatal(err)
@@ -83,8 +80,7 @@ func BenchmarkTogether(b *testing.B) {
 			}
 			slices.Sort(ratios)
 			times := ratios[len(ratios)/2]
-			dense := float64(d.PerToken) - one*expert
-			bound := float64(n) * (dense + one*expert) / (dense + many*expert)
+			bound := float64(n) * d.RoundReads(one) / d.RoundReads(many)
 			b.ReportMetric(rate, "tok/s")
 			b.ReportMetric(times, "times")
 			b.ReportMetric(bound, "bound")
@@ -92,16 +88,4 @@ func BenchmarkTogether(b *testing.B) {
 			b.ReportMetric(many, "experts/round")
 		})
 	}
-}
-
-// expertBytes is the size of one expert of one layer in the file; 0: there are none.
-func expertBytes(f *gguf.File) float64 {
-	bytes, layers := 0.0, 0
-	for _, t := range f.Tensors() {
-		if len(t.Dims) == 3 {
-			bytes += float64(t.Bytes()) / float64(t.Dims[2])
-			layers++
-		}
-	}
-	return bytes / float64(max(1, layers/3))
 }
